@@ -1,0 +1,33 @@
+"""How the numbers move: updates reduced into rows, in order.
+
+An operator brings its arguments to one form, rows, and everything below works on that form alone.
+All checks are done before; a kernel trusts what it is given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdf_scatter.kernels import vectorized
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+"""What becomes of an element that an update meets."""
+
+
+def scatter_rows(
+    out: npt.NDArray[Any], rows: npt.NDArray[np.int64], updates: npt.NDArray[Any], reduction: str
+) -> None:
+    """Reduce `updates` into the rows of `out`, in place and in order.
+
+    Args:
+        out: What is changed, (R, S), C-contiguous and aligned, any operator dtype in native byte
+            order; strings are objects.
+        rows: The row each update goes to, (N,), in 0..R-1.
+        updates: (N, S), C-contiguous, dtype of `out`, sharing no memory with it.
+        reduction: One of `REDUCTIONS`.
+    """
+    if updates.size:
+        vectorized.scatter_rows(out, rows, updates, reduction)

@@ -1,0 +1,207 @@
+"""From what a caller gave to what a kernel needs: reading and checking an operator's arguments.
+
+Every check here raises OperatorError, and none writes to what it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of
+from mdf_scatter.errors import OperatorError, did_you_mean, listed
+from mdf_scatter.kernels import REDUCTIONS
+
+Array = npt.NDArray[Any]
+
+NARROW_INTEGERS = ("int4", "uint4", "int2", "uint2")
+"""Integer types that NumPy does not itself count as such."""
+
+
+def read_array(op: str, name: str, value: Any) -> Array:
+    """Return `value` as a plain array in native byte order, without a copy where it is one already."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise OperatorError(
+            op,
+            f"{name} is a masked array, and {op} has no masked elements;"
+            f" fill them first: {name}.filled(value)",
+        )
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        cause = " ".join(str(error).split())
+        raise OperatorError(
+            op, f"{name} is a {type(value).__name__} that cannot be read as an array: {cause}"
+        ) from error
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def read_indices(op: str, value: Any) -> Array:
+    """Return `value` as an array of integers; an empty list, which tells no dtype, is int64."""
+    indices = read_array(op, "indices", value)
+    if isinstance(value, (list, tuple)) and not indices.size:
+        return indices.astype(np.int64)
+    name = name_of(indices.dtype)
+    if name in NARROW_INTEGERS:
+        return indices.astype(np.int64)
+    if indices.dtype.kind not in "iu":
+        name = "object" if name == "string" else name
+        raise OperatorError(op, f"indices has dtype {name}; expected an integer dtype, such as int64")
+    return indices
+
+
+def read_like(op: str, name: str, value: Any, like: str, other: Array) -> Array:
+    """Return `value` as an array of the dtype of `other`, an argument named `like`.
+
+    Strings of all kinds count as one dtype. An empty list tells no dtype and takes the other's.
+    """
+    array = read_array(op, name, value)
+    if isinstance(value, (list, tuple)) and not array.size:
+        return array.astype(other.dtype)
+    if array.dtype != other.dtype and not (is_string(array.dtype) and is_string(other.dtype)):
+        raise OperatorError(
+            op,
+            f"{name} has dtype {name_of(array.dtype)} and {like} has {name_of(other.dtype)};"
+            " expected the same dtype: cast one of them first, with astype",
+        )
+    return array
+
+
+def check_choice(op: str, name: str, value: Any, choices: Sequence[str]) -> None:
+    """Check that an attribute is one of the texts it may be."""
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        raise OperatorError(op, f"{name} is of type {kind}; expected the text {listed(choices)}")
+    if value not in choices:
+        raise OperatorError(
+            op, f"{name} is {str(value)!r}; expected {listed(choices)}{did_you_mean(value, choices)}"
+        )
+
+
+def check_reduction(op: str, reduction: Any, data: Array) -> None:
+    """Check that `reduction` is one there is, and one that the dtype of `data` has."""
+    check_choice(op, "reduction", reduction, REDUCTIONS)
+    own = "string" if is_string(data.dtype) else name_of(data.dtype)
+    if own not in STANDARD and own not in NARROW:
+        names = STANDARD + NARROW if reduction == "none" else STANDARD
+        raise OperatorError(op, f"data has dtype {own}; expected {listed(names)}")
+    reason, lacking = "", tuple[str, ...]()
+    if own in NARROW:
+        reason, lacking = "it is a type without arithmetic", REDUCTIONS[1:]
+    elif own == "string":
+        reason, lacking = "strings have no product", ("mul",)
+    elif data.dtype.kind == "c":
+        reason, lacking = "complex numbers have no order", ("max", "min")
+    if reduction in lacking:
+        left = [name for name in REDUCTIONS if name not in lacking]
+        raise OperatorError(
+            op, f"reduction is {reduction!r} and data has dtype {own}, but {reason}; expected {listed(left)}"
+        )
+
+
+def check_out(op: str, out: Any, data: Array) -> None:
+    """Check that `out` can take a result of the shape and dtype of `data`.
+
+    For strings any width will do here: what fits is known when the result is.
+    """
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise OperatorError(op, f"out is a {type(out).__name__}; expected a NumPy array")
+    if out.shape != data.shape:
+        raise OperatorError(op, f"out has shape {out.shape}; expected {data.shape}, the shape of data")
+    is_same_text = out.dtype.kind == data.dtype.kind and is_string(data.dtype) and out.dtype.isnative
+    if out.dtype != data.dtype and not is_same_text:
+        own, wanted = name_of(out.dtype), name_of(data.dtype)
+        swapped = "" if out.dtype.isnative else " in the byte order of another machine"
+        raise OperatorError(op, f"out has dtype {own}{swapped}; expected {wanted}, the dtype of data")
+    if not out.flags.writeable:
+        raise OperatorError(op, "out is read-only; expected an array that can be written")
+
+
+def resolve_rows(op: str, indices: Array, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Turn multi-dimensional indices into numbers of rows, counting in row-major order.
+
+    Args:
+        op: Name of the operator, for messages.
+        indices: int[..., k], each value j of a k-tuple in -sizes[j]..sizes[j]-1.
+        sizes: The k leading sizes of the indexed array.
+
+    Returns:
+        A new array, one row number in 0..prod(sizes)-1 for each k-tuple.
+    """
+    rows = np.zeros(math.prod(indices.shape[:-1]), np.int64)
+    if not rows.size:
+        return rows
+    for axis, size in enumerate(sizes):
+        column = indices[..., axis]
+        lowest = column.min()
+        # Compared before it is cast: as int64, a uint64 above 2**63 would be a negative index.
+        if lowest < -size or column.max() >= size:
+            raise OperatorError(op, _out_of_range(indices, sizes))
+        numbers = column.reshape(-1).astype(np.int64)
+        if lowest < 0:
+            numbers[numbers < 0] += size
+        rows *= size
+        rows += numbers
+    return rows
+
+
+def _out_of_range(indices: Array, sizes: Sequence[int]) -> str:
+    """Describe the first index, in row-major order, that is out of its axis."""
+    is_wrong = np.stack(
+        [(indices[..., axis] < -size) | (indices[..., axis] >= size) for axis, size in enumerate(sizes)],
+        axis=-1,
+    )
+    place = tuple(int(number) for number in np.unravel_index(np.argmax(is_wrong), is_wrong.shape))
+    axis, size = place[-1], sizes[place[-1]]
+    found = f"indices[{', '.join(map(str, place))}] is {indices[place]}"
+    if size == 0:
+        return f"{found}, but axis {axis} of data has size 0: no index into it is valid"
+    return f"{found}; expected {-size}..{size - 1} (axis {axis} of data)"
+
+
+def read_text(op: str, name: str, array: Array) -> Array:
+    """Return an array of strings of any kind as a new array of `str` objects."""
+    text = np.array(array, dtype=object, order="C")
+    for position, value in enumerate(text.flat):
+        if not isinstance(value, str):
+            place = ", ".join(str(number) for number in np.unravel_index(position, text.shape))
+            raise OperatorError(
+                op,
+                f"{name}[{place}] is of type {type(value).__name__};"
+                " expected str, all that an array of strings may hold",
+            )
+    return text
+
+
+def write_text(op: str, text: Array, data: Array, out: Array | None) -> Array:
+    """Write an array of `str` objects as the kind of strings that `data` holds, into `out` if given.
+
+    A new fixed-width array is as wide as its widest string and `data` need; nothing is cut off.
+    """
+    dtype = data.dtype if out is None else out.dtype
+    if dtype.kind == "U":
+        width = max(map(len, text.flat), default=0)
+        if out is None:
+            dtype = np.dtype(f"U{max(width, dtype.itemsize // 4, 1)}")
+        elif width > dtype.itemsize // 4:
+            raise OperatorError(
+                op, f"out has dtype {name_of(dtype)}; expected U{width} or wider for the result"
+            )
+        if any(value.endswith("\0") for value in text.flat):
+            raise OperatorError(
+                op, "a string of the result ends in a NUL, which a fixed-width array drops; use objects"
+            )
+    try:
+        written = text.astype(dtype, copy=False)
+    except UnicodeEncodeError as error:
+        raise OperatorError(
+            op, "a string of the result has a lone surrogate, which StringDType cannot hold; use objects"
+        ) from error
+    if out is None:
+        return written
+    np.copyto(out, written)
+    return out
