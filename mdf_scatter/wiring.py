@@ -1,0 +1,172 @@
+"""How an MDF graph is wired: what feeds each port, and which ports are the graph's own edge.
+
+A graph input is an input port that no edge feeds. A graph output is an output port that no edge
+leaves, or what the graph's metadata lists. Both are named by their port id, or `node.port` where
+another input (or output) has that id too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort
+
+from mdf_scatter.dtypes import dtype_of
+from mdf_scatter.errors import ModelError
+from mdf_scatter.ops import OPS
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """An input port that has to be given from outside, under `name`."""
+
+    name: str
+    node: Node
+    port: InputPort
+
+
+@dataclass(frozen=True)
+class GraphOutput:
+    """An output port whose value the graph gives to the outside, under `name`."""
+
+    name: str
+    node: Node
+    port: OutputPort
+
+
+def sole_graph(model: Model) -> Graph:
+    """Return the graph that runs: the model's first.
+
+    Raises:
+        ModelError: The model has no graph.
+    """
+    if not model.graphs:
+        raise ModelError(f"model {model.id!r} has no graph; expected one")
+    return model.graphs[0]
+
+
+def onnx_metadata(part: Any) -> dict[str, Any]:
+    """Return what a graph, node or port keeps of the ONNX model it was lifted from."""
+    kept = (part.metadata or {}).get("onnx")
+    return kept if isinstance(kept, dict) else {}
+
+
+def graph_inputs(graph: Graph) -> list[GraphInput]:
+    """List the graph's inputs, in the order in which they are to be given."""
+    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    free = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
+    names = _names(free)
+    found = [GraphInput(name, node, port) for name, (node, port) in zip(names, free, strict=True)]
+    return _ordered(found, onnx_metadata(graph).get("inputs"))
+
+
+def graph_outputs(graph: Graph) -> list[GraphOutput]:
+    """List the graph's outputs, in order.
+
+    A node's parameter `specified_outputs_name` renames its outputs.
+    """
+    wanted = onnx_metadata(graph).get("outputs")
+    ports = [(node, port) for node in graph.nodes for port in node.output_ports]
+    if isinstance(wanted, list):
+        by_place = {f"{node.id}.{port.id}": (node, port) for node, port in ports}
+        ports = [by_place[place] for place in wanted if place in by_place]
+    else:
+        left = {(edge.sender, edge.sender_port) for edge in graph.edges}
+        ports = [(node, port) for node, port in ports if (node.id, port.id) not in left]
+    own = [specified_outputs_name(node) for node, _ in ports]
+    chosen = [
+        names[node.output_ports.index(port)] if node.output_ports.index(port) < len(names) else None
+        for names, (node, port) in zip(own, ports, strict=True)
+    ]
+    given = _names(ports, chosen)
+    return [GraphOutput(name, node, port) for name, (node, port) in zip(given, ports, strict=True)]
+
+
+def specified_outputs_name(node: Node) -> list[str]:
+    """Return the names that a node gives to its outputs, in order; empty where it gives none."""
+    parameter = node.get_parameter("specified_outputs_name")
+    value = None if parameter is None else parameter.value
+    if isinstance(value, str):
+        value = [value]
+    if value is None or isinstance(value, (int, float, dict)):
+        return []
+    return [str(name) for name in value]
+
+
+def incoming(graph: Graph) -> dict[tuple[str, str], list[Edge]]:
+    """Map each (node id, input port id) to the edges that feed it, in the file's order."""
+    feeding: dict[tuple[str, str], list[Edge]] = {}
+    for edge in graph.edges:
+        feeding.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
+    return feeding
+
+
+def is_pass_through(node: Node) -> bool:
+    """Tell whether a node only stands for a graph input: one port in, the same value out."""
+    return (
+        len(node.input_ports) == len(node.output_ports) == 1
+        and not node.functions
+        and not node.parameters
+        and node.output_ports[0].value == node.input_ports[0].id
+    )
+
+
+def is_required(item: GraphInput) -> bool:
+    """Tell whether a graph input has to be given.
+
+    MDF's engine sets a port that nothing feeds to zero. That is kept for ports that say nothing of
+    themselves or only a loose type (`float`); a port with an element type, or one that feeds a tensor
+    operator, is asked for.
+    """
+    if item.port.default_value is not None:
+        return False
+    if item.port.type is not None and dtype_of(item.port.type) is not None:
+        return True
+    functions = [part.function for part in (*item.node.functions, *item.node.parameters)]
+    return any(name is not None and name.removeprefix("onnx::") in OPS for name in functions)
+
+
+def default_value(item: GraphInput) -> Any:
+    """Return what a graph input is where nothing is given for it; None where it has to be given."""
+    port = item.port
+    if port.default_value is not None:
+        dtype = dtype_of(port.type) if port.type else None
+        return port.default_value if dtype is None else np.asarray(port.default_value, dtype)
+    if is_required(item):
+        return None
+    return np.full(port.shape or (), 0.0 if "float" in (port.type or "") else 0)
+
+
+def declared_shape(port: InputPort | OutputPort) -> tuple[int | str | None, ...] | None:
+    """Return the shape a port declares, symbolic sizes as texts; None where it declares none.
+
+    MDF writes a scalar and no shape alike, as `()`; a port lifted from ONNX says which in its metadata.
+    """
+    kept = onnx_metadata(port).get("shape")
+    if isinstance(kept, (list, tuple)):
+        return tuple(kept)
+    return tuple(port.shape) if port.shape else None
+
+
+def _names(ports: Iterable[tuple[Node, Any]], chosen: list[str | None] | None = None) -> list[str]:
+    pairs = list(ports)
+    short = [
+        name or str(onnx_metadata(port).get("name", port.id))
+        for name, (_, port) in zip(chosen or [None] * len(pairs), pairs, strict=True)
+    ]
+    count = Counter(short)
+    return [
+        name if count[name] == 1 else f"{node.id}.{port.id}"
+        for name, (node, port) in zip(short, pairs, strict=True)
+    ]
+
+
+def _ordered(inputs: list[GraphInput], order: object) -> list[GraphInput]:
+    if not isinstance(order, list):
+        return inputs
+    place = {name: position for position, name in enumerate(order)}
+    return sorted(inputs, key=lambda item: place.get(item.name, len(place)))
