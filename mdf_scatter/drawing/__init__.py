@@ -1,0 +1,1 @@
+"""Models as block diagrams: `draw` makes one, as DOT, SVG and PNG."""

@@ -1,0 +1,76 @@
+"""What a diagram shows, in words, for those who do not see it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from mdf_scatter.drawing.blocks import Block, End, Kind, Scene
+from mdf_scatter.drawing.markup import short_code, short_name
+from mdf_scatter.drawing.tensor_type import TensorType
+
+NAMED = 12
+"""More blocks of a kind than this are counted, not named."""
+
+
+def description(scenes: list[Scene]) -> str:
+    """Describe the graphs of a diagram in a few sentences."""
+    return " ".join(_graph(scene) for scene in scenes)
+
+
+def _graph(scene: Scene) -> str:
+    of: dict[Kind, list[Block]] = defaultdict(list)
+    for block in scene.blocks:
+        of[block.kind].append(block)
+    sentences = [
+        f"Block diagram of the MDF graph {short_name(scene.graph.id)}.",
+        _sentence("graph input", [_typed(block, block.outputs[0].tensor) for block in of["input"]]),
+        _sentence("constant", [_typed(block, block.outputs[0].tensor) for block in of["constant"]]),
+        _sentence("node", [_called(block) for block in of["node"]], _counted(of["node"])),
+        _sentence("missing node", [short_name(block.name) for block in of["missing"]]),
+        _sentence("graph output", [_typed(block, block.inputs[0].tensor) for block in of["output"]]),
+        _sentence("wire", _links(scene)),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _sentence(what: str, items: list[str], counted: str = "") -> str:
+    """Name the items, or give their number, with `counted` to say more."""
+    if not items:
+        return ""
+    if len(items) > NAMED:
+        return f"{len(items)} {what}s{counted}."
+    heading = (what if len(items) == 1 else f"{what}s").capitalize()
+    return f"{heading}: {', '.join(items)}."
+
+
+def _typed(block: Block, tensor: TensorType) -> str:
+    known = f" {short_code(str(tensor))}" if str(tensor) else ""
+    value = f" = {short_code(block.text)}" if block.kind == "constant" and block.text else ""
+    return short_name(block.name) + known + value
+
+
+def _called(block: Block) -> str:
+    functions = short_name(" → ".join(block.functions)) if block.functions else ""
+    return f"{short_name(block.name)} ({functions})" if functions else short_name(block.name)
+
+
+def _counted(nodes: list[Block]) -> str:
+    count = Counter(function for node in nodes for function in node.functions)
+    common = ", ".join(f"{number} {short_name(name)}" for name, number in count.most_common(8))
+    return f", most often {common}" if common else ""
+
+
+def _links(scene: Scene) -> list[str]:
+    blocks = {block.key: block for block in scene.blocks}
+    return [
+        f"{_end(blocks[wire.source.block], wire.source, outgoing=True)} to "
+        f"{_end(blocks[wire.target.block], wire.target, outgoing=False)}"
+        for wire in scene.wires
+    ]
+
+
+def _end(block: Block, end: End, *, outgoing: bool) -> str:
+    name = short_name(block.name)
+    if block.kind not in ("node", "missing"):
+        return name
+    return f"{name}.{short_name((block.outputs if outgoing else block.inputs)[end.terminal].name)}"

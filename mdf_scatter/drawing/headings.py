@@ -1,0 +1,101 @@
+"""What stands over a graph, and the legend under the diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modeci_mdf.mdf import Graph
+
+from mdf_scatter.drawing.blocks import Scene
+from mdf_scatter.drawing.markup import run, short_code, short_name, title
+from mdf_scatter.drawing.rows import condition_text, value_text
+from mdf_scatter.drawing.style import (
+    SMALL_SIZE,
+    DtypeClass,
+    LineStyle,
+    Theme,
+    dtype_class,
+    line_style,
+)
+from mdf_scatter.drawing.tables import patch, plain_table
+from mdf_scatter.drawing.values import full_text
+
+_NOTE_CHARACTERS = 80
+_STYLE_NAMES: dict[LineStyle, str] = {
+    "scalar": "scalar",
+    "vector": "rank 1",
+    "matrix": "rank 2",
+    "tensor": "rank 3+",
+    "unknown": "rank unknown",
+}
+_SAMPLE_WIDTH = 24
+
+
+def heading(graph: Graph, theme: Theme) -> str:
+    """Return a graph's name, its parameters, and the conditions that end its run."""
+    words = run(short_name(graph.id), bold=True) + run("   MDF graph", size=SMALL_SIZE, colour=theme.muted)
+    notes = [
+        (f"{name} = {value_text(value)}", f"{name} = {full_text(value)}")
+        for name, value in (graph.parameters or {}).items()
+    ]
+    for name, condition in ((graph.conditions and graph.conditions.termination) or {}).items():
+        text = f"ends when {condition_text(condition)}"
+        notes.append((text, f"{text} ({name})"))
+    cells = [f'<TD ALIGN="LEFT"{title(graph.id)}>{words}</TD>']
+    for short, full in notes:
+        note = run(short_code(short, _NOTE_CHARACTERS), code=True, size=SMALL_SIZE, colour=theme.muted)
+        cells.append(f'<TD ALIGN="LEFT"{title(full)}>{note}</TD>')
+    return plain_table(cells, padding=2)
+
+
+def legend(scenes: list[Scene], theme: Theme) -> str:
+    """Return the legend of the colours and lines that are in the diagram."""
+    tensors = [wire.tensor for scene in scenes for wire in scene.wires]
+    colours = {dtype_class(tensor.dtype) for tensor in tensors} | {
+        row.dtype for scene in scenes for block in scene.blocks for row in block.rows if row.dtype
+    }
+    styles = {line_style(tensor) for tensor in tensors}
+    cells = [*_colours(colours, theme), *_lines(styles, theme)]
+    return plain_table(["".join(cells) or "<TD></TD>"], padding=3)
+
+
+def _colours(used: set[DtypeClass], theme: Theme) -> Iterator[str]:
+    if used:
+        yield _caption("colour: dtype", theme)
+    for name, colour in theme.dtype.items():
+        if name in used:
+            yield _entry(patch(9, 9, colour), name)
+
+
+def _lines(used: set[LineStyle], theme: Theme) -> Iterator[str]:
+    if used:
+        yield _caption("line: rank", theme)
+    for style, name in _STYLE_NAMES.items():
+        if style in used:
+            yield _entry(_sample(style, theme.muted), name)
+
+
+def _caption(text: str, theme: Theme) -> str:
+    return f"<TD>{run(text + ' ', size=SMALL_SIZE, colour=theme.muted)}</TD>"
+
+
+def _entry(sign: str, name: str) -> str:
+    return f"<TD>{sign}</TD><TD>{run(name + '   ', size=SMALL_SIZE)}</TD>"
+
+
+def _sample(style: LineStyle, colour: str) -> str:
+    """Draw a short line of a style out of rectangles: labels hold no lines."""
+    if style == "unknown":
+        dash = f"<TD>{patch(5, 1, colour)}</TD>"
+        return _fixed([dash * 3], 21, 1, spacing=3)
+    if style == "vector":
+        return patch(_SAMPLE_WIDTH, 2, colour)
+    lines = {"scalar": 1, "matrix": 2, "tensor": 3}[style]
+    line = f"<TD>{patch(_SAMPLE_WIDTH, 1, colour)}</TD>"
+    return _fixed([line] * lines, _SAMPLE_WIDTH, 3 * lines - 2, spacing=2)
+
+
+def _fixed(rows: list[str], width: int, height: int, spacing: int) -> str:
+    body = "".join(f"<TR>{row}</TR>" for row in rows)
+    size = f'FIXEDSIZE="TRUE" WIDTH="{width + 2 * spacing}" HEIGHT="{height + 2 * spacing}"'
+    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="{spacing}" CELLPADDING="0" {size}>{body}</TABLE>'

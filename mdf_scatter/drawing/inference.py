@@ -1,0 +1,79 @@
+"""Which type each port of a graph carries: declared, or carried along the edges from where it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import NamedTuple
+
+import numpy as np
+from modeci_mdf.mdf import Edge, Graph, Node
+
+from mdf_scatter.drawing.calls import calls, is_constant, names
+from mdf_scatter.drawing.tensor_type import UNKNOWN, TensorType, declared, of_value
+
+# Operators whose output has the type of one of their inputs, by that input's name.
+_TYPE_OF = {"ScatterND": "data", "ScatterElements": "data"}
+
+
+class Place(NamedTuple):
+    """A port, by the ids of its node and itself."""
+
+    node: str
+    port: str
+
+
+def weight(edge: Edge) -> object:
+    """Return what an edge multiplies its value by; 1 where it says nothing."""
+    return (edge.parameters or {}).get("weight", 1)
+
+
+def is_unweighted(edge: Edge) -> bool:
+    """Tell whether an edge hands its value on as it is."""
+    factor = weight(edge)
+    return isinstance(factor, (int, float, np.number)) and bool(factor == 1)
+
+
+def port_types(graph: Graph) -> tuple[dict[Place, TensorType], dict[Place, TensorType]]:
+    """Return what is known of the type of each input port, and of each output port."""
+    nodes = {node.id: node for node in graph.nodes}
+    leaving: dict[str, list[Edge]] = defaultdict(list)
+    for edge in filter(is_unweighted, graph.edges):
+        leaving[edge.sender].append(edge)
+    inputs = {
+        Place(n.id, p.id): declared(p).or_else(of_value(p.default_value))
+        for n in graph.nodes
+        for p in n.input_ports
+    }
+    outputs = {Place(n.id, p.id): declared(p) for n in graph.nodes for p in n.output_ports}
+
+    # What a source leaves open is what its receivers declare.
+    for edge in filter(is_unweighted, graph.edges):
+        source = Place(edge.sender, edge.sender_port)
+        wanted = inputs.get(Place(edge.receiver, edge.receiver_port), UNKNOWN)
+        outputs[source] = outputs.get(source, UNKNOWN).or_else(wanted)
+
+    waiting = deque(nodes.values())
+    while waiting:  # ends: a type only ever gains a dtype and a shape
+        node = waiting.popleft()
+        for port, found in _output_types(node, inputs).items():
+            place = Place(node.id, port)
+            outputs[place] = outputs[place].or_else(found)
+        for edge in leaving[node.id]:
+            place = Place(edge.receiver, edge.receiver_port)
+            before = inputs.get(place, UNKNOWN)
+            inputs[place] = before.or_else(outputs.get(Place(edge.sender, edge.sender_port), UNKNOWN))
+            if inputs[place] != before and edge.receiver in nodes:
+                waiting.append(nodes[edge.receiver])
+    return inputs, outputs
+
+
+def _output_types(node: Node, inputs: dict[Place, TensorType]) -> dict[str, TensorType]:
+    named = {port.id: inputs[Place(node.id, port.id)] for port in node.input_ports}
+    known = names(node)
+    for parameter in node.parameters:
+        if is_constant(parameter, known):
+            named[parameter.id] = of_value(parameter.value)
+    for call in calls(node):
+        source = call.args.get(_TYPE_OF.get(call.operator, ""))
+        named[call.id] = named.get(source, UNKNOWN) if isinstance(source, str) else of_value(source)
+    return {port.id: named.get(port.value or "", UNKNOWN) for port in node.output_ports}
