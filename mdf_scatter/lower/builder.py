@@ -1,0 +1,206 @@
+"""Builds a typed ONNX graph node by node: every value knows its dtype and, where possible, its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.ops import OPS
+from mdf_scatter.tensors import ir_tensor
+
+WORKING_OPSET = 18
+"""The first operator set that has every reduction of ScatterND."""
+
+# Larger constants cannot be shapes or axes, which is all that shape inference reads values for.
+_READ_BY_INFERENCE = 1024
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value written in the model as plain Python: it takes the dtype of what it meets.
+
+    Attributes:
+        value: A Python number, or an array made from a list (`listed`).
+        listed: True for a list; MDF's engine turns it into an array of NumPy's default dtype.
+        name: The name its initializer should get.
+    """
+
+    value: Any
+    listed: bool = False
+    name: str | None = None
+
+
+Operand = ir.Value | Literal
+
+WEAK = "mdf_scatter.weak"
+"""Key of `Value.meta`: the Python type of a value that takes the dtype of what it meets."""
+
+
+class Builder:
+    """Collects the nodes and initializers of one ONNX graph.
+
+    Args:
+        opset_imports: Operator set version of each domain.
+    """
+
+    def __init__(self, opset_imports: Mapping[str, int]) -> None:
+        self.opset_imports = dict(opset_imports)
+        self.nodes: list[ir.Node] = []
+        self.initializers: dict[str, ir.Value] = {}
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._taken: set[str] = set()
+        self._node_names: set[str] = set()
+
+    def reserve(self, names: Sequence[str]) -> None:
+        """Keep names of values for later use: no value gets one of them by itself."""
+        self._taken.update(names)
+
+    def free_name(self, wanted: str) -> str:
+        """Return `wanted`, or the first of `wanted_1`, `wanted_2`, ... that no value has yet."""
+        name, count = wanted, 0
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name
+
+    def constant(self, array: npt.ArrayLike, name: str) -> ir.Value:
+        """Add an initializer; one that is there already under this name with this value is used."""
+        array = np.asarray(array)
+        if name in self._arrays and _same(self._arrays[name], array):
+            return self.initializers[name]
+        name = self.free_name(name)
+        self._arrays[name] = array
+        self.initializers[name] = ir.val(name, const_value=ir_tensor(array, name))
+        return self.initializers[name]
+
+    def input_with_default(
+        self, name: str, array: npt.NDArray[Any], shape: Sequence[int | str | None] | None
+    ) -> ir.Value:
+        """Add a graph input of a reserved name whose default is an initializer of that name."""
+        value = self.initializers[name] = ir.val(name, const_value=ir_tensor(array, name))
+        if shape is not None:
+            value.shape = ir.Shape(shape)
+        return value
+
+    def rename(self, value: ir.Value, name: str, *, reserved: bool) -> None:
+        """Give a node's output its final name; a reserved name is taken as it is."""
+        self._taken.discard(str(value.name))
+        value.name = name if reserved else self.free_name(name)
+
+    def materialise(self, operand: Operand, dtype: npt.DTypeLike | None = None) -> ir.Value:
+        """Return an operand as a value; a literal becomes an initializer of `dtype`."""
+        if isinstance(operand, ir.Value):
+            return operand
+        array = np.asarray(operand.value)
+        if dtype is not None and array.dtype != dtype:
+            array = array.astype(dtype)
+        return self.constant(array, operand.name or "constant")
+
+    def op(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        name: str,
+        domain: str = "",
+        outputs: Sequence[str] | int = 1,
+        metadata_props: dict[str, str] | None = None,
+        doc_string: str | None = None,
+    ) -> list[ir.Value]:
+        """Add a node and return its outputs, typed by ONNX's own inference.
+
+        Args:
+            op_type: The operator.
+            inputs: Values in the operator's order; None for an optional input that is left out.
+            attributes: Python values or `ir.Attr`.
+            name: Name of the node; a number is added where another node has it.
+            domain: The operator's domain.
+            outputs: Names of the outputs, or how many there are to be named after the node.
+            metadata_props: Texts to keep with the node.
+            doc_string: Documentation to keep with the node.
+
+        Raises:
+            UnsupportedError: The operator's inference refuses the inputs.
+        """
+        names = outputs if not isinstance(outputs, int) else [f"{name}_{i}" for i in range(outputs)]
+        values = [ir.Value(name=self.free_name(text) if text else "") for text in names]
+        node = ir.node(
+            op_type,
+            list(inputs),
+            dict(attributes or {}),
+            domain=domain,
+            outputs=values,
+            name=self._node_name(name),
+            metadata_props=metadata_props or {},
+            doc_string=doc_string,
+        )
+        self.nodes.append(node)
+        self._infer(node)
+        return values
+
+    def cast(self, value: ir.Value, dtype: np.dtype[Any], name: str) -> ir.Value:
+        """Return the value in another dtype."""
+        if value.dtype is not None and value.dtype.numpy() == dtype:
+            return value
+        return self.op("Cast", [value], {"to": int(ir.DataType.from_numpy(dtype))}, name=f"{name}.cast")[0]
+
+    def _node_name(self, wanted: str) -> str:
+        name, count = wanted, 0
+        while name and name in self._node_names:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._node_names.add(name)
+        return name
+
+    def _infer(self, node: ir.Node) -> None:
+        opset = self.opset_imports.get(node.domain)
+        if opset is not None and node.domain == "" and node.op_type in OPS:
+            # A reduction may be newer than the model; `move_to_opset` settles that at the end.
+            opset = max(opset, WORKING_OPSET)
+        if opset is None or not onnx.defs.has(node.op_type, max_inclusive_version=opset, domain=node.domain):
+            return
+        schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset, domain=node.domain)
+        read = [value for value in node.inputs if value is not None]
+        if any(value.type is None for value in read):
+            return
+        constants = {
+            str(value.name): ir.to_proto(value.const_value)
+            for value in read
+            if value.const_value is not None and value.const_value.size <= _READ_BY_INFERENCE
+        }
+        try:
+            found = onnx.shape_inference.infer_node_outputs(
+                schema,
+                ir.to_proto(node),
+                {str(value.name): _type_proto(value) for value in read},
+                constants,
+                opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.opset_imports.items()],
+            )
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise UnsupportedError(f"{node.op_type} {node.name!r}: {reason}") from error
+        for value in node.outputs:
+            if value.name in found:
+                value.type = ir.serde.deserialize_type_proto_for_type(found[value.name])
+                value.shape = ir.serde.deserialize_type_proto_for_shape(found[value.name])
+
+
+def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    # Bits, not values: -0.0 is not 0.0, and NaN is NaN.
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return a is b or (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
+
+
+def _type_proto(value: ir.Value) -> onnx.TypeProto:
+    proto: onnx.TypeProto = ir.to_proto(value).type
+    return proto

@@ -1,0 +1,184 @@
+"""Which ONNX operator set a graph needs, and how it is moved to another one without changing meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+import onnx_ir as ir
+from modeci_mdf.mdf import Model
+
+from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.lower.builder import WORKING_OPSET
+from mdf_scatter.ops import OPS
+from mdf_scatter.wiring import onnx_metadata
+
+HOST_OPSET = 15
+"""What modeci-mdf means by `onnx::` functions where a model does not say."""
+
+_REDUCTION_SINCE = {"add": 16, "mul": 16, "max": 18, "min": 18}
+_ATTRIBUTE_SINCE = min(_REDUCTION_SINCE.values())
+
+FIRST_OPSET, LAST_OPSET = 7, onnx.defs.onnx_opset_version()
+
+# Between their versions from 7 on only dtypes, or inputs that were errors before, were added.
+_SAME_MEANING = frozenset(
+    {
+        "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Cast", "Ceil", "Cos",
+        "Cosh", "Div", "Equal", "Exp", "Floor", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less",
+        "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Relu", "ScatterND",
+        "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Sub", "Tan", "Tanh", "Transpose", "Where",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Use:
+    """All that decides whether an operator set can hold a node."""
+
+    domain: str
+    op_type: str
+    attributes: frozenset[str]
+    types: tuple[str | None, ...]
+    reduction: str | None
+
+
+def starting_opset(model: Model) -> tuple[int, bool]:
+    """Return the operator set a model is written for, and whether that is binding.
+
+    A model that names a version, or uses `onnx::` functions other than ours, means that version.
+    """
+    if model.onnx_opset_version is not None:
+        try:
+            return int(model.onnx_opset_version), True
+        except ValueError:
+            raise UnsupportedError(
+                f"model {model.id!r}: onnx_opset_version is {model.onnx_opset_version!r}; expected a number"
+            ) from None
+    functions = (
+        part.function
+        for graph in model.graphs
+        for node in graph.nodes
+        for part in (*node.functions, *node.parameters)
+    )
+    if any(f and f.startswith("onnx::") and f.removeprefix("onnx::") not in OPS for f in functions):
+        return HOST_OPSET, True
+    return WORKING_OPSET, False
+
+
+def opset_imports(model: Model) -> dict[str, int]:
+    """Return the operator set version of each domain of a model."""
+    others = onnx_metadata(model).get("opset_imports", {})
+    return {"": starting_opset(model)[0]} | {str(domain): int(version) for domain, version in others.items()}
+
+
+def lowest_opset(model: ir.Model) -> int:
+    """Return the oldest operator set that holds every node of a model with the same meaning."""
+    start = model.opset_imports[""]
+    uses = {_use(node) for node in model.graph.all_nodes()}
+    for opset in range(FIRST_OPSET, start):
+        if all(_obstacle(use, start, opset) is None for use in uses):
+            return opset
+    return start
+
+
+def needed_opset(model: ir.Model) -> int:
+    """Return the model's own operator set, or the first newer one where a reduction needs it."""
+    reductions = {_reduction(node) for node in model.graph.all_nodes()}
+    return max([model.opset_imports[""], *(_REDUCTION_SINCE[name] for name in reductions if name)])
+
+
+def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
+    """Return the model at another operator set, meaning the same.
+
+    Raises:
+        UnsupportedError: A node cannot be written there; the message names it.
+    """
+    if not FIRST_OPSET <= opset <= LAST_OPSET:
+        raise UnsupportedError(f"opset is {opset}; expected {FIRST_OPSET}..{LAST_OPSET}")
+    start = model.opset_imports[""]
+    obstacles = {
+        node: reason
+        for node in model.graph.all_nodes()
+        if (reason := _obstacle(_use(node), start, opset)) is not None
+    }
+    if obstacles:
+        return _converted(model, opset, obstacles)
+    for node in model.graph.all_nodes():
+        if _is_ours(node) and opset < _ATTRIBUTE_SINCE:
+            node.attributes.pop("reduction", None)
+    model.opset_imports[""] = opset
+    return model
+
+
+def _converted(model: ir.Model, opset: int, obstacles: dict[ir.Node, str]) -> ir.Model:
+    for node, reason in obstacles.items():
+        if _is_ours(node):
+            raise UnsupportedError(f"{node.op_type} {node.name!r}: {reason}; asked for opset {opset}")
+    try:
+        proto = onnx.version_converter.convert_version(ir.to_proto(model), opset)
+    except (RuntimeError, onnx.version_converter.ConvertError) as error:
+        node, reason = next(iter(obstacles.items()))
+        raise UnsupportedError(f"node {node.name!r}: {reason}; asked for opset {opset}") from error
+    converted = ir.from_proto(proto)
+    kept = {node.name: node.metadata_props for node in model.graph}
+    for node in converted.graph:
+        # The converter drops them.
+        node.metadata_props.update(kept.get(node.name, {}))
+    return converted
+
+
+def _is_ours(node: ir.Node) -> bool:
+    return node.domain == "" and node.op_type in OPS
+
+
+def _reduction(node: ir.Node) -> str | None:
+    """Return the reduction of one of our operators; None where it is "none", which every opset has."""
+    if not _is_ours(node) or "reduction" not in node.attributes:
+        return None
+    reduction = node.attributes["reduction"].as_string()
+    return reduction if reduction in _REDUCTION_SINCE else None
+
+
+def _use(node: ir.Node) -> _Use:
+    types = tuple(
+        f"tensor({value.type.dtype.name.lower()})"
+        if value is not None and isinstance(value.type, ir.TensorType)
+        else None
+        for value in node.inputs
+    )
+    attributes = frozenset(node.attributes) - ({"reduction"} if _is_ours(node) else set())
+    return _Use(node.domain, node.op_type, attributes, types, _reduction(node))
+
+
+@cache
+def _obstacle(use: _Use, start: int, opset: int) -> str | None:
+    """Say why a node that is right at `start` is not, or may not be, the same at `opset`."""
+    if use.domain != "":
+        return None
+    if not onnx.defs.has(use.op_type, max_inclusive_version=opset):
+        return f"{use.op_type} is not in opset {opset}"
+    if use.reduction is not None and opset < _REDUCTION_SINCE[use.reduction]:
+        return f"reduction {use.reduction!r} needs opset {_REDUCTION_SINCE[use.reduction]} or newer"
+    schema = onnx.defs.get_schema(use.op_type, max_inclusive_version=opset)
+    if schema.since_version != onnx.defs.get_schema(use.op_type, max_inclusive_version=start).since_version:
+        if use.op_type not in _SAME_MEANING:
+            return f"{use.op_type} changed between opset {min(start, opset)} and {max(start, opset)}"
+        unknown = use.attributes - set(schema.attributes)
+        if unknown:
+            return f"{use.op_type} has no attribute {min(unknown)!r} in opset {opset}"
+    for formal, found in _formal_types(schema, use.types):
+        if found not in formal:
+            return f"{use.op_type} does not take {found} in opset {opset}"
+    return None
+
+
+def _formal_types(
+    schema: onnx.defs.OpSchema, types: tuple[str | None, ...]
+) -> Iterator[tuple[frozenset[str], str]]:
+    for position, found in enumerate(types):
+        formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+        if found is not None:
+            yield frozenset(formal.types), found
