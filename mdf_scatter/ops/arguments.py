@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,28 @@ def check_choice(op: str, name: str, value: Any, choices: Sequence[str]) -> None
         raise OperatorError(
             op, f"{name} is {str(value)!r}; expected {listed(choices)}{did_you_mean(value, choices)}"
         )
+
+
+def check_training(op: str, value: Any) -> None:
+    """Check that a node's `training` is true or false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise OperatorError(op, f"training is {value!r}; expected True or False")
+
+
+def check_lda_coeff(op: str, value: Any) -> None:
+    """Check that a node's `lda_coeff` is a finite number."""
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not is_number or not math.isfinite(value):
+        raise OperatorError(op, f"lda_coeff is {value!r}; expected a finite number")
+
+
+def check_outputs_name(op: str, value: Any) -> None:
+    """Check that a node's `specified_outputs_name` is None, or a list of one name."""
+    if value is None:
+        return
+    is_list = isinstance(value, (list, tuple)) and len(value) == 1
+    if not is_list or not isinstance(value[0], str) or not value[0]:
+        raise OperatorError(op, f"specified_outputs_name is {value!r}; expected one name, for the one output")
 
 
 def check_reduction(op: str, reduction: Any, data: Array) -> None:
