@@ -1,0 +1,227 @@
+"""Running: engines, inputs and their errors, state."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from models import FLOAT, calculation, chain, onnx_model
+from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
+from onnx import helper
+
+import mdf_scatter
+from mdf_scatter import Runner, ScatterND, run
+from mdf_scatter.errors import EvaluationError, InputError, MdfScatterError, ModelError, OperatorError
+from mdf_scatter.lower import lower
+from mdf_scatter.plan import Plan, _Segment
+
+
+def scatter_model(**settings: object) -> Model:
+    node = ScatterND("s", **settings).to_mdf()  # type: ignore[arg-type]
+    for port, kind, shape in zip(
+        node.input_ports, ("float32", "int64", "float32"), ((8, 2), (3, 1), (3, 2)), strict=True
+    ):
+        port.type, port.shape = kind, shape
+    return Model(id="m", graphs=[Graph(id="g", nodes=[node])])
+
+
+GIVEN = {
+    "data": np.zeros((8, 2), np.float32),
+    "indices": np.array([[1], [1], [2]]),
+    "updates": np.ones((3, 2), np.float32),
+}
+
+
+@pytest.mark.parametrize("engine", ["auto", "onnx", "mdf"])
+def test_engines_agree(engine: str) -> None:
+    result = run(scatter_model(reduction="add"), GIVEN, engine=engine)["output"]  # type: ignore[arg-type]
+    assert result.dtype == np.float32
+    assert result[:3].tolist() == [[0, 0], [2, 2], [1, 1]]
+
+
+def test_the_model_and_the_inputs_are_left_as_they_were() -> None:
+    model = scatter_model(reduction="add")
+    before = model.to_dict()
+    for engine in ("onnx", "mdf"):
+        run(model, GIVEN, engine=engine)  # type: ignore[arg-type]
+    assert model.to_dict() == before
+    assert not GIVEN["data"].any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"updates": None}, "graph 'g' needs input 'updates' (float32[3, 2])"),
+        (
+            {"updates": None, "data": None},
+            "graph 'g' needs inputs 'data' (float32[8, 2]), 'updates' (float32[3, 2])",
+        ),
+        (
+            {"update": np.zeros(3)},
+            "graph 'g' has no input 'update'; its inputs are 'data', 'indices' or 'updates'; did you mean "
+            "'updates'?",
+        ),
+        (
+            {"data": np.zeros((8, 2))},
+            "input 'data' has dtype float64; expected float32[8, 2]",
+        ),
+        (
+            {"data": np.zeros((2, 8), np.float32)},
+            "input 'data' has shape (2, 8); expected float32[8, 2]",
+        ),
+        ({"indices": [[1.5], [0], [0]]}, "input 'indices' has dtype float64; expected int64[3, 1]"),
+        ({"data": "text"}, "input 'data' has dtype U4; expected float32[8, 2]"),
+        ({"data": [[1, 2], [3]]}, None),
+        ({"data": object()}, "input 'data' has dtype object; expected float32[8, 2]"),
+        ({"s.data": np.zeros((8, 2), np.float32)}, "input 'data' is given twice, also as 's.data'"),
+    ],
+)
+def test_wrong_inputs_say_which_and_what_was_expected(change: dict[str, object], message: str | None) -> None:
+    given = {name: value for name, value in (GIVEN | change).items() if value is not None}
+    with pytest.raises(InputError) as caught:
+        run(scatter_model(), given)  # type: ignore[arg-type]
+    if message is None:
+        assert str(caught.value).startswith("input 'data' is not an array: ")
+    else:
+        assert str(caught.value) == message
+
+
+def test_plain_python_numbers_take_the_declared_dtype() -> None:
+    given = {"data": np.zeros((8, 2)).tolist(), "indices": [[0], [1], [2]], "updates": [[1, 2]] * 3}
+    result = run(scatter_model(), given)["output"]
+    assert result.dtype == np.float32
+    assert result[0].tolist() == [1, 2]
+
+
+def test_symbolic_sizes_have_to_agree() -> None:
+    model = mdf_scatter.from_onnx(
+        onnx_model(
+            [helper.make_node("Add", ["a", "b"], ["y"], name="add")],
+            {"a": (FLOAT, ["N"]), "b": (FLOAT, ["N"])},
+            {"y": (FLOAT, ["N"])},
+        )
+    )
+    assert run(model, {"a": np.ones(3, np.float32), "b": np.ones(3, np.float32)})["y"].tolist() == [2, 2, 2]
+    with pytest.raises(InputError) as caught:
+        run(model, {"a": np.ones(3, np.float32), "b": np.ones(1, np.float32)})
+    assert str(caught.value) == "input 'b' has N = 1 (axis 0), but input 'a' has N = 3"
+
+
+def test_an_unknown_engine_and_a_wrong_count_of_steps() -> None:
+    with pytest.raises(InputError) as caught:
+        run(scatter_model(), GIVEN, engine="torch")  # type: ignore[arg-type]
+    assert str(caught.value) == "engine is 'torch'; expected 'auto', 'onnx' or 'mdf'"
+    with pytest.raises(InputError) as caught:
+        run(scatter_model(), GIVEN, steps=0)
+    assert str(caught.value) == "steps is 0; expected a whole number from 1 on"
+
+
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_an_operators_error_names_the_node(engine: str) -> None:
+    with pytest.raises(OperatorError) as caught:
+        run(scatter_model(), GIVEN | {"indices": [[0], [8], [0]]}, engine=engine)  # type: ignore[arg-type]
+    assert str(caught.value) == "ScatterND 's': indices[1, 0] is 8; expected -8..7 (axis 0 of data)"
+
+
+def test_what_check_calls_an_error_does_not_run() -> None:
+    model = scatter_model()
+    model.graphs[0].nodes[0].functions[0].function = "ScaterND"
+    with pytest.raises(ModelError, match="did you mean 'ScatterND'"):
+        run(model, GIVEN)
+    evil = calculation("__import__('os').getcwd()")
+    with pytest.raises(ModelError, match="__import__"):
+        run(evil, {"x": np.float32(1)}, engine="mdf")
+
+
+def test_our_operators_never_reach_onnxruntime() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"], name="relu"),
+        helper.make_node("ScatterND", ["h", "i", "u"], ["s"], name="one", reduction="add"),
+        helper.make_node("ScatterND", ["s", "i", "u"], ["t"], name="two", reduction="add"),
+        helper.make_node("Neg", ["t"], ["n"], name="neg"),
+        helper.make_node("Neg", ["x"], ["m"], name="side"),
+        helper.make_node("Add", ["n", "m"], ["y"], name="add"),
+    ]
+    proto = onnx_model(
+        nodes,
+        {"x": (FLOAT, [4])},
+        {"y": (FLOAT, [4])},
+        {"i": np.array([[0], [0]]), "u": np.ones(2, np.float32)},
+    )
+    plan = Plan(lower(mdf_scatter.from_onnx(proto)))
+    segments = [step for step in plan._steps if isinstance(step, _Segment)]
+    assert len(segments) == 2, "one stretch before the scatters and one after"
+    assert all("ScatterND" not in segment._operators for segment in segments)
+    assert plan.run({"x": np.arange(4, dtype=np.float32)})["y"].tolist() == [-4, -2, -4, -6]
+
+
+def test_types_that_onnxruntime_lacks_run_in_the_reference_evaluator() -> None:
+    proto = onnx_model(
+        [helper.make_node("Add", ["a", "a"], ["y"], name="add")],
+        {"a": (FLOAT, [2])},
+        {"y": (FLOAT, [2])},
+    )
+    for value in (proto.graph.input[0], proto.graph.output[0]):
+        value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(ml_dtypes.bfloat16))
+    result = run(mdf_scatter.from_onnx(proto), {"a": np.array([1, 2], ml_dtypes.bfloat16)})["y"]
+    assert result.dtype == ml_dtypes.bfloat16
+    assert result.astype(float).tolist() == [2, 4]
+
+
+def test_a_failure_of_another_operator_says_which() -> None:
+    model = calculation("x + k", inputs={"x": "float32"}, parameters={"k": np.ones(3, np.float32)})
+    with pytest.raises(EvaluationError, match="operators Add: "):
+        run(model, {"x": np.ones(2, np.float32)}, engine="onnx")
+    with pytest.raises(EvaluationError, match="node 'n': modeci-mdf's engine failed: "):
+        run(model, {"x": np.ones(2, np.float32)}, engine="mdf")
+
+
+def counting() -> Model:
+    node = Node(id="counter")
+    node.parameters.append(Parameter(id="count", value="count + 1", default_initial_value=10))
+    node.output_ports.append(OutputPort(id="n", value="count"))
+    return Model(id="m", graphs=[chain(node)])
+
+
+def test_state_is_kept_between_calls_until_reset() -> None:
+    runner = Runner(counting())
+    assert runner()["n"] == 11
+    assert runner(steps=3)["n"] == 14
+    runner.reset()
+    assert runner()["n"] == 11
+    with pytest.raises(mdf_scatter.errors.UnsupportedError):
+        run(counting(), engine="onnx")
+
+
+def test_time_derivatives_start_from_their_initial_value() -> None:
+    node = Node(id="decay")
+    node.parameters.append(Parameter(id="v", default_initial_value=1.0, time_derivative="-v"))
+    node.output_ports.append(OutputPort(id="v_out", value="v"))
+    model = Model(id="m", graphs=[chain(node)])
+    assert run(model)["v_out"] == 1
+    assert run(model, steps=3, time_increment=0.5)["v_out"] == 0.25
+
+
+def test_untyped_inputs_are_of_the_dtype_given() -> None:
+    model = calculation("x * 2", inputs={"x": None})
+    runner = Runner(model, engine="onnx")
+    for dtype in (np.float32, np.float64, np.int64):
+        result = runner({"x": np.ones((2, 2), dtype)})["y"]
+        assert result.dtype == dtype
+        assert result.tolist() == [[2, 2], [2, 2]]
+
+
+def test_a_port_that_nothing_feeds_is_zero_as_in_mdf() -> None:
+    model = calculation("x + 1", inputs={"x": None})
+    for engine in ("onnx", "mdf"):
+        assert run(model, engine=engine)["y"] == 1  # type: ignore[arg-type]
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    run(scatter_model(), GIVEN, engine="mdf")
+    run(scatter_model(), GIVEN, engine="onnx")
+    with pytest.raises(MdfScatterError):
+        run(calculation("x + k", parameters={"k": [1.0, 2.0, 3.0]}), {"x": np.ones(2, np.float32)})
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
