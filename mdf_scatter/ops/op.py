@@ -49,12 +49,13 @@ class Op:
 
     Attributes:
         name: Its name in `OPS`; ONNX's own, or `domain::name`.
-        inputs: Names of its inputs, in order.
+        inputs: Names of its inputs, in order; those that may be left out come last.
         attributes: Its attributes, by name.
         versions: ONNX opset -> what the operator's version of that opset brings.
-        forward: `forward(*inputs, out=None, **attributes)` gives the result, an array.
+        forward: `forward(*inputs, **attributes)` gives the result, an array.
         cases: Examples, right calls and wrong ones.
         doc: What it does, in a sentence.
+        optional: Names of the inputs that may be left out.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Op:
     forward: Callable[..., npt.NDArray[Any]]
     cases: tuple[Case, ...]
     doc: str
+    optional: tuple[str, ...] = ()
 
 
 OPS: dict[str, Op] = {}
