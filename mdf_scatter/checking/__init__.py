@@ -1,0 +1,1 @@
+"""The checks of `mdf_scatter.checks`, one concern a module."""
