@@ -31,7 +31,7 @@ ALIASES = {"double": "float64", "str": "string", "object": "string"}
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 _TYPE = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*")
-_FIXED_WIDTH = re.compile(r"U(\d+)")
+_FIXED_WIDTH = re.compile(r"U(\d{1,8})", re.ASCII)
 
 
 @cache

@@ -5,16 +5,15 @@ The only module that touches modeci-mdf's private parts. Facts that decide how:
 - The engine evaluates a registered function as a Python expression over the node's ports, parameters
   and arguments, and swallows any exception; the user would see "Could not evaluate expression". So the
   error is kept aside here and raised when the node gives up.
-- Bare words (`reduction: add`) are expressions to it, unless its list of known names has them; `max`
-  and `min` arrive as Python's builtins.
+- It takes bare words (`reduction: add`) for expressions, and a file that it has read has lists where
+  arrays were; `host_nodes` prepares its nodes.
+- Its `onnx::` functions are opset 15 and lose dtypes; `host_onnx` computes those of lifted graphs.
 - It prints while it is built and run, even where it was told not to.
-- A file read by modeci-mdf has lists where arrays were; their types stand in the metadata.
 """
 
 from __future__ import annotations
 
 import builtins
-import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -24,20 +23,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from modeci_mdf.mdf import Node
+from modeci_mdf.mdf import Graph, Node
 
 from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.formats.restore import restored_node
+from mdf_scatter.host_nodes import Versioned, prepared
+from mdf_scatter.host_onnx import evaluate_onnx
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.arguments import check_lda_coeff, check_training
+from mdf_scatter.wiring import onnx_metadata
 
 _CALL = "__import__('mdf_scatter.plugin', fromlist=['evaluate']).evaluate({name!r}, globals())"
+_VERSIONED_CALL = (
+    "__import__('mdf_scatter.plugin', fromlist=['evaluate']).evaluate_versioned("
+    "{operator.op_type!r}, {operator.opset}, {operator.results}, globals())"
+)
 
 _lock = threading.RLock()
 _undo: list[Callable[[], None]] = []
 _holders = 0
 _wanted = False
+_opset: ContextVar[int | None] = ContextVar("mdf_scatter_opset", default=None)
 _failure: ContextVar[OperatorError | None] = ContextVar("mdf_scatter_failure", default=None)
 
 
@@ -98,6 +104,19 @@ def evaluate(name: str, scope: Mapping[str, Any]) -> npt.NDArray[Any]:
         raise
 
 
+def evaluate_versioned(op_type: str, opset: int, results: int | None, scope: Mapping[str, Any]) -> Any:
+    """Compute an ONNX operator of a graph that was lifted from ONNX, for modeci-mdf's engine.
+
+    Raises:
+        OperatorError: The operator does not take what it is given; see `evaluate`.
+    """
+    try:
+        return evaluate_onnx(Versioned(op_type, opset, results), scope)
+    except OperatorError as error:
+        _failure.set(error)
+        raise
+
+
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "training": check_training,
     "lda_coeff": check_lda_coeff,
@@ -114,16 +133,8 @@ def _attributes(op: Op, scope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _option(value: Any) -> Any:
-    """Return an attribute as it was meant, from what the engine made of it."""
-    if value is builtins.max or value is builtins.min:
-        return value.__name__
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.item()
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
-    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value
+    # A text comes in a list, which the engine made an array of.
+    return value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
 
 
 def _settle() -> None:
@@ -139,22 +150,14 @@ def _install() -> None:
     from modeci_mdf.functions.standard import mdf_functions
 
     for op in OPS.values():
-        names = [op.name] + [f"onnx::{op.name}"] * ("::" not in op.name)
+        names = [op.name] if "::" in op.name else [op.name, f"onnx::{op.name}"]
         for name in names:
             _replace(mdf_functions, name, _registration(op))
-    bare = [
-        spelled
-        for op in OPS.values()
-        for attribute in op.attributes.values()
-        for choice in attribute.choices
-        for spelled in (choice, repr(choice))
-        if spelled not in execution_engine.KNOWN_PARAMETERS
-    ]
-    _replace(vars(execution_engine), "KNOWN_PARAMETERS", [*execution_engine.KNOWN_PARAMETERS, *bare])
     _replace(vars(execution_engine), "print", _print_if_verbose)
-    node_class = execution_engine.EvaluableNode
-    _replace_attribute(node_class, "__init__", _typed_node(node_class.__init__))
-    _replace_attribute(node_class, "evaluate", _naming_failures(node_class.evaluate))
+    graph, node = execution_engine.EvaluableGraph, execution_engine.EvaluableNode
+    _replace_attribute(graph, "__init__", _telling_opset(graph.__init__))
+    _replace_attribute(node, "__init__", _prepared(node.__init__))
+    _replace_attribute(node, "evaluate", _naming_failures(node.evaluate))
 
 
 def _registration(op: Op) -> dict[str, Any]:
@@ -166,31 +169,40 @@ def _registration(op: Op) -> dict[str, Any]:
     }
 
 
-def _typed_node(init: Callable[..., None]) -> Callable[..., None]:
-    def wrapper(self: Any, node: Node, *args: Any, **kwargs: Any) -> None:
-        init(self, typed_node(node), *args, **kwargs)
+def _telling_opset(init: Callable[..., None]) -> Callable[..., None]:
+    def wrapper(self: Any, graph: Graph, *args: Any, **kwargs: Any) -> None:
+        opset = onnx_metadata(graph).get("opset")
+        token = _opset.set(opset if isinstance(opset, int) else None)
+        try:
+            init(self, graph, *args, **kwargs)
+        finally:
+            _opset.reset(token)
 
     return wrapper
 
 
-def typed_node(node: Node) -> Node:
-    """Return the node with its arrays as their types say; the node itself where nothing changes.
+def _prepared(init: Callable[..., None]) -> Callable[..., None]:
+    def wrapper(self: Any, node: Node, *args: Any, **kwargs: Any) -> None:
+        own, operators = prepared(node, _opset.get())
+        with _lock:
+            for operator in operators:
+                _register_versioned(operator)
+        init(self, own, *args, **kwargs)
 
-    Types are those that a file written by `save` keeps in the metadata, and those that ports declare
-    for their default values.
-    """
-    node = restored_node(node)
-    ports = []
-    for port in node.input_ports:
-        dtype = dtype_of(port.type) if port.type else None
-        if dtype is not None and isinstance(port.default_value, (list, int, float)):
-            port = copy.copy(port)
-            port.default_value = np.asarray(port.default_value, dtype)
-        ports.append(port)
-    if any(new is not old for new, old in zip(ports, node.input_ports, strict=True)):
-        node = copy.copy(node)
-        node.input_ports = ports
-    return node
+    return wrapper
+
+
+def _register_versioned(operator: Versioned) -> None:
+    from modeci_mdf.functions.standard import mdf_functions
+
+    if str(operator) not in mdf_functions:
+        entry: dict[str, Any] = {
+            "description": f"ONNX {operator.op_type}, opset {operator.opset}.",
+            "arguments": [],
+            "expression_string": _VERSIONED_CALL.format(operator=operator),
+            "function": None,
+        }
+        _replace(mdf_functions, str(operator), entry)
 
 
 def _naming_failures(evaluate_node: Callable[..., None]) -> Callable[..., None]:

@@ -53,7 +53,7 @@ class GraphLifting:
         shown = {str(value.name) for value in source.outputs if value.producer() is None} - inputs
         nodes += [self._constant_node(source.initializers[name]) for name in sorted(shown)]
         nodes += [self._node(node, inline) for node in source]
-        metadata: dict[str, Any] = {}
+        metadata: dict[str, Any] = {"opset": self._imports.get("", 1)}
         text = source.metadata_props.get(METADATA + "metadata")
         user = json.loads(text) if text else {}
         if source.doc_string:
@@ -64,7 +64,7 @@ class GraphLifting:
         if not source.name:
             metadata["name"] = ""
         graph = Graph(id=source.name or "graph", nodes=nodes, edges=self._edges)
-        graph.metadata = (user | {"onnx": metadata}) if metadata else (user or None)
+        graph.metadata = user | {"onnx": metadata}
         return _with_order(graph, source, self._places)
 
     def _input_node(self, value: ir.Value) -> Node:

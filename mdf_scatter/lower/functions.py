@@ -121,7 +121,7 @@ def _onnx(builder: Builder, call: Call) -> list[ir.Value]:
         missing = schema.inputs[len(inputs)].name
         raise UnsupportedError(f"{call.where}: argument {missing!r} of {call.function} is missing")
     attributes = {
-        name: attribute(name, value, _attribute_type(schema, name))
+        name: attribute(name, value, attribute_type(schema, name))
         for name in dict.fromkeys((*call.given, *schema.attributes))
         if name in schema.attributes and (value := call.option(name)) is not None
     }
@@ -137,7 +137,8 @@ def _onnx(builder: Builder, call: Call) -> list[ir.Value]:
     )
 
 
-def _attribute_type(schema: onnx.defs.OpSchema, name: str) -> ir.AttributeType:
+def attribute_type(schema: onnx.defs.OpSchema, name: str) -> ir.AttributeType:
+    """Return the kind that an operator declares for an attribute."""
     return ir.AttributeType[str(schema.attributes[name].type).rpartition(".")[2]]
 
 

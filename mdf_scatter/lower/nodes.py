@@ -35,7 +35,7 @@ class NodeLowering:
         self._parameters = {parameter.id: parameter for parameter in node.parameters}
         self._functions = {function.id: function for function in node.functions}
         self._open: set[str] = set()
-        self._used = _results_used(node)
+        self._used = results_used(node)
         self._expressions = ExpressionLowering(builder, self._named, node.id)
 
     def output(self, port: OutputPort) -> Operand:
@@ -152,9 +152,11 @@ class NodeLowering:
                 hint = str(onnx_metadata(parameter).get("name") or hint)
             return self._builder.constant(value, hint)
         if isinstance(value, list):
-            if value and all(isinstance(part, str) for part in value):
+            if value and all(isinstance(part, str) and self._knows(part) for part in value):
                 return [operand for part in value for operand in self._lookup(part)]
-            return Literal(np.array(value), listed=True, name=f"{self._node.id}.{name}")
+            array = np.array(value)
+            text = array.astype(object) if array.dtype.kind == "U" else array
+            return Literal(text, listed=True, name=f"{self._node.id}.{name}")
         if isinstance(value, str):
             if self._knows(value):
                 return self._named(value)
@@ -187,7 +189,7 @@ class NodeLowering:
         return f"{function or ', '.join(map(str, names)) or 'node'} {self._node.id!r}"
 
 
-def _results_used(node: Node) -> dict[str, int]:
+def results_used(node: Node) -> dict[str, int]:
     """Count how many results of each function the node reads: `f[2]` reads three."""
     texts = [port.value for port in node.output_ports]
     texts += [function.value for function in node.functions]

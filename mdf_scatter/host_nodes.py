@@ -1,0 +1,126 @@
+"""A node as modeci-mdf's engine needs it, without a change of meaning.
+
+The engine takes every text for an expression and every list for float64 or int64. So arrays get the
+types that the file keeps for them, and a text that is a text (`reduction: add`) is put into a list,
+which the engine hands on as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from modeci_mdf.mdf import Function, Node, Parameter
+
+from mdf_scatter import expressions
+from mdf_scatter.dtypes import dtype_of
+from mdf_scatter.formats.restore import restored_node
+from mdf_scatter.lower.nodes import results_used
+from mdf_scatter.ops import OPS
+
+
+@dataclass(frozen=True)
+class Versioned:
+    """An ONNX operator as a graph lifted from ONNX means it.
+
+    Attributes:
+        op_type: The operator.
+        opset: The operator set of the graph.
+        results: How many results are read by position; None where the result is read as it is.
+    """
+
+    op_type: str
+    opset: int
+    results: int | None
+
+    def __str__(self) -> str:
+        """The name it has as an MDF function while the engine runs."""
+        return f"onnx::{self.op_type} {self.opset} {self.results}"
+
+
+def prepared(node: Node, opset: int | None) -> tuple[Node, list[Versioned]]:
+    """Return a copy of a node for the engine.
+
+    Args:
+        node: The node; it is not changed.
+        opset: The operator set of the graph, where it was lifted from ONNX. Its `onnx::` functions then
+            mean that version, with ONNX's dtypes; in other graphs they are the engine's own.
+
+    Returns:
+        The copy, and the versioned operators that it calls by their names.
+
+    Raises:
+        FormatError: A type that the file keeps does not fit its value.
+    """
+    own = copy.copy(restored_node(node))
+    own.input_ports = [_typed_port(port) for port in own.input_ports]
+    own.functions = [copy.copy(function) for function in own.functions]
+    own.parameters = [copy.copy(parameter) for parameter in own.parameters]
+    for call in (*own.functions, *own.parameters):
+        if call.function:
+            _quote_options(own, call)
+    names = own.get_parameter("specified_outputs_name")
+    if names is not None and isinstance(names.value, str):
+        names.value = [names.value]
+    return own, [] if opset is None else _with_versions(own, opset)
+
+
+def _with_versions(node: Node, opset: int) -> list[Versioned]:
+    used = results_used(node)
+    found: list[Versioned] = []
+    for call in (*node.functions, *node.parameters):
+        name = (call.function or "").removeprefix("onnx::")
+        if call.function == f"onnx::{name}" and name not in OPS:
+            found.append(Versioned(name, opset, used.get(call.id)))
+            call.function = str(found[-1])
+    return found
+
+
+def text_options(function: str) -> frozenset[str]:
+    """Return the names of the arguments of a function that are texts, not expressions."""
+    name = function.removeprefix("onnx::")
+    if name in OPS:
+        attributes = OPS[name].attributes
+        return frozenset(key for key, attribute in attributes.items() if isinstance(attribute.default, str))
+    if function.startswith("onnx::") and onnx.defs.has(name):
+        kinds = onnx.defs.OpSchema.AttrType
+        texts = (kinds.STRING, kinds.STRINGS)
+        declared = onnx.defs.get_schema(name).attributes
+        return frozenset(key for key, attribute in declared.items() if attribute.type in texts)
+    return frozenset()
+
+
+def _typed_port(port: Any) -> Any:
+    dtype = dtype_of(port.type) if port.type else None
+    if dtype is None or not isinstance(port.default_value, (list, int, float)):
+        return port
+    typed = copy.copy(port)
+    typed.default_value = np.asarray(port.default_value, dtype)
+    return typed
+
+
+def _quote_options(node: Node, call: Function | Parameter) -> None:
+    parts = {part.id for part in (*node.input_ports, *node.functions)}
+    parameters = {parameter.id: parameter for parameter in node.parameters}
+    args = dict(call.args or {})
+    for option in text_options(call.function or ""):
+        value = args.get(option, option)
+        if not isinstance(value, str) or value in parts:
+            continue
+        if value in parameters:
+            parameter = parameters[value]
+            if isinstance(parameter.value, str) and parameter.value not in parts | parameters.keys():
+                parameter.value = [_meant(parameter.value)]
+        elif option in args:
+            args[option] = [_meant(value)]
+    call.args = args
+
+
+def _meant(text: str) -> Any:
+    literal = expressions.literal(text)
+    if isinstance(literal, bytes):
+        return literal.decode("utf-8", "replace")
+    return literal if isinstance(literal, str) else text
