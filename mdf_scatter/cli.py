@@ -1,0 +1,262 @@
+"""The command line: `mdf-scatter run | export | import | draw | check | demo`.
+
+The only module that prints. What is wrong with a file or an argument is one line and exit code 2;
+findings of `check` that are errors, and results that differ, are exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from modeci_mdf.mdf import Model
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Run, check, export and draw MDF and ONNX graphs with a ScatterND that can be trusted.",
+)
+
+ModelFile = Annotated[Path, typer.Argument(help="A model: .yaml, .yml, .json, .bson or .onnx.")]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option("-i", "--input", metavar="NAME=FILE", help="An input: NAME=FILE.npy, or FILE.npz by names."),
+]
+EngineOption = Annotated[str, typer.Option(help="auto, onnx or mdf.")]
+EmbedOption = Annotated[bool, typer.Option("--embed", help="Keep large arrays in the file itself.")]
+
+USAGE, DIFFERENT = 2, 1
+
+
+def main() -> NoReturn:
+    """Run the command line and exit; an error of ours is one line."""
+    from mdf_scatter.errors import MdfScatterError
+
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        app(arguments, prog_name="mdf-scatter", standalone_mode=True)
+    except MdfScatterError as error:
+        if debug:
+            raise
+        _fail(str(error))
+    except (OSError, MemoryError, RecursionError) as error:
+        if debug:
+            raise
+        _fail(f"{type(error).__name__}: {error}")
+    raise SystemExit(0)
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Take the options that every command has; `main` has read them already."""
+
+
+@app.command()
+def run(
+    model: ModelFile,
+    input_: InputOption = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the outputs to an .npz file.")
+    ] = None,
+    engine: EngineOption = "auto",
+    steps: Annotated[int, typer.Option(help="How many times the graph is evaluated.")] = 1,
+    time_increment: Annotated[float | None, typer.Option(help="Step of time in seconds.")] = None,
+) -> None:
+    """Run a model and print each output: name, type, values."""
+    import mdf_scatter
+
+    loaded = mdf_scatter.load(model)
+    results = mdf_scatter.run(
+        loaded,
+        _read_inputs(input_),
+        engine=engine,  # type: ignore[arg-type]
+        steps=steps,
+        time_increment=time_increment,
+    )
+    for name, array in results.items():
+        _print_array(name, array)
+    if output is not None:
+        _write_arrays(output, results)
+        print(f"written to {output}")
+
+
+@app.command()
+def export(
+    model: ModelFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The .onnx file to write.")],
+    opset: Annotated[
+        int | None, typer.Option(help="ONNX operator set; the lowest that fits if left out.")
+    ] = None,
+    input_: InputOption = None,
+) -> None:
+    """Write a model as ONNX, check it, and compare it with onnxruntime."""
+    import mdf_scatter
+    from mdf_scatter.errors import FormatError
+
+    if output.suffix != ".onnx":
+        raise FormatError(f"{output}: the suffix is {output.suffix!r}; expected '.onnx'")
+    loaded = mdf_scatter.load(model)
+    agrees, lines = _export(loaded, output, opset, _read_inputs(input_))
+    for line in lines:
+        print(line)
+    if agrees is False:
+        raise typer.Exit(DIFFERENT)
+
+
+@app.command(name="import")
+def import_(
+    model: Annotated[Path, typer.Argument(help="An .onnx file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A .yaml, .yml, .json or .bson file.")],
+    embed: EmbedOption = False,
+) -> None:
+    """Write an ONNX model as an MDF file."""
+    import mdf_scatter
+
+    loaded = mdf_scatter.load(model)
+    mdf_scatter.save(loaded, output, embed=embed)
+    graph = loaded.graphs[0]
+    print(f"{output}: graph {graph.id!r}, {len(graph.nodes)} nodes, {len(graph.edges)} edges")
+
+
+@app.command()
+def draw(
+    model: ModelFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="An .svg or .png file.")],
+) -> None:
+    """Draw a model as a block diagram."""
+    import mdf_scatter
+
+    mdf_scatter.draw(mdf_scatter.load(model)).save(output)
+    print(f"{output}: drawn")
+
+
+@app.command()
+def check(model: ModelFile) -> None:
+    """Say what is wrong with a model, without running it."""
+    import mdf_scatter
+
+    findings = mdf_scatter.check(mdf_scatter.load(model))
+    for finding in findings:
+        print(finding)
+    errors = sum(finding.level == "error" for finding in findings)
+    if errors:
+        print(f"{model}: {errors} error{'s' * (errors > 1)}, {len(findings) - errors} warnings")
+        raise typer.Exit(DIFFERENT)
+    print(f"{model}: no errors, {len(findings)} warnings")
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")] = Path(
+        "mdf-scatter-demo"
+    ),
+) -> None:
+    """Run, export and draw every example graph, and say where the files are."""
+    import mdf_scatter
+    from mdf_scatter.examples import example_files, expected_outputs, same_outputs
+
+    output.mkdir(parents=True, exist_ok=True)
+    wrong = 0
+    files = example_files()
+    for path in files:
+        model = mdf_scatter.load(path)
+        results = mdf_scatter.run(model)
+        right = same_outputs(results, expected_outputs(path))
+        stem = path.name.split(".")[0]
+        print(f"{path.name}: {'outputs as expected' if right else 'OUTPUTS DIFFER FROM WHAT IS EXPECTED'}")
+        for name, array in results.items():
+            _print_array(name, array, indent="  ")
+        agrees, lines = _export(model, output / f"{stem}.onnx", None, {})
+        for line in lines:
+            print(f"  {line}")
+        diagram = mdf_scatter.draw(model)
+        for suffix in (".svg", ".png"):
+            diagram.save(output / f"{stem}{suffix}")
+        wrong += not right or agrees is False
+    print(f"{len(files)} graphs run, exported and drawn; the files are in {output.resolve()}")
+    if wrong:
+        print(f"{wrong} of them gave another result than expected")
+        raise typer.Exit(DIFFERENT)
+
+
+def _export(
+    model: Model, output: Path, opset: int | None, given: dict[str, npt.NDArray[Any]]
+) -> tuple[bool | None, list[str]]:
+    import mdf_scatter
+    from mdf_scatter.errors import InputError
+    from mdf_scatter.inputs import checked_inputs
+    from mdf_scatter.verify import against_onnxruntime, example_inputs
+    from mdf_scatter.wiring import sole_graph
+
+    proto = mdf_scatter.to_onnx(model, opset=opset)
+    output.write_bytes(proto.SerializeToString())
+    version = next(item.version for item in proto.opset_import if item.domain == "")
+    nodes = len(proto.graph.node)
+    lines = [f"{output}: opset {version}, {nodes} node{'s' * (nodes != 1)}, passes onnx's full check"]
+    try:
+        inputs = checked_inputs(sole_graph(model), example_inputs(sole_graph(model), given))
+    except InputError as error:
+        return None, [*lines, f"not compared with onnxruntime: {error}"]
+    comparison = against_onnxruntime(proto, inputs, mdf_scatter.run(model, inputs))
+    return comparison.agrees, [*lines, comparison.message]
+
+
+def _read_inputs(options: list[str] | None) -> dict[str, npt.NDArray[Any]]:
+    import numpy as np
+
+    from mdf_scatter.errors import InputError
+
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for option in options or []:
+        name, equals, file = option.rpartition("=")
+        try:
+            # Pickled arrays can run code, so they are refused.
+            found = np.load(file, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"-i {option}: {file!r} is not a readable .npy or .npz file: {error}") from error
+        if isinstance(found, np.ndarray):
+            if not equals:
+                raise InputError(f"-i {option}: which input is it? write -i NAME={file}")
+            arrays[name] = found
+        elif equals:
+            raise InputError(f"-i {option}: {file!r} holds {', '.join(found.files)}; write -i {file}")
+        else:
+            arrays |= {key: found[key] for key in found.files}
+    return arrays
+
+
+def _write_arrays(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    import numpy as np
+
+    from mdf_scatter.errors import FormatError
+
+    if path.suffix != ".npz":
+        raise FormatError(f"{path}: the suffix is {path.suffix!r}; outputs are written to '.npz'")
+    # Objects would be pickled; text has a type of its own.
+    plain = {name: array.astype(str) if array.dtype == object else array for name, array in arrays.items()}
+    np.savez(path, **plain)  # type: ignore[arg-type]
+
+
+def _print_array(name: str, array: npt.NDArray[Any], indent: str = "") -> None:
+    import numpy as np
+
+    from mdf_scatter.dtypes import type_text
+
+    text = np.array2string(array, threshold=200, edgeitems=3, max_line_width=100, separator=", ")
+    print(f"{indent}{name}: {type_text(array.dtype, array.shape)}")
+    print("\n".join(f"{indent}{line}" for line in text.splitlines()))
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"mdf-scatter: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(USAGE)

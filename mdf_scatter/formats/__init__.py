@@ -1,0 +1,126 @@
+"""Files <-> models: `load` and `save`, which choose the format by the file's suffix."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mdf_scatter.errors import FormatError, listed
+
+if TYPE_CHECKING:
+    from modeci_mdf.mdf import Model
+
+__all__ = ["load", "save"]
+
+_MDF = (".json", ".yaml", ".yml", ".bson")
+_KNOWN = (*_MDF, ".onnx")
+_MAX_BYTES = 2**31 - 1  # what BSON and ONNX can hold; no text of that size is a model
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model; nothing in the file is evaluated.
+
+    Args:
+        path: A file ending in .json, .yaml, .yml, .bson or .onnx.
+
+    Returns:
+        The model. Every array that was saved as one has its dtype and shape back; lists stay lists.
+
+    Raises:
+        FormatError: The file is missing, is not what its name says, or holds what it may not hold.
+    """
+    path = Path(path)
+    suffix = _known_suffix(path)
+    try:
+        data = _bytes_of(path)
+        if suffix in _MDF:
+            from mdf_scatter.formats import mdf_file
+
+            return mdf_file.read(data, path)
+        from mdf_scatter.formats import onnx_file
+
+        return onnx_file.read(data, path)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def save(model: Model, path: str | os.PathLike[str], *, embed: bool = False) -> None:
+    """Write a model so that `load` gives an equal one back, dtypes and shapes included.
+
+    The file is replaced in one step: another program sees the old model or the new one.
+
+    Args:
+        model: The model; it is not changed.
+        path: A file ending in .json, .yaml, .yml, .bson or .onnx.
+        embed: Write everything into the one file. Otherwise, arrays of numbers of more than 1000
+            elements go to `<stem>.safetensors` beside it. ONNX files always hold everything.
+
+    Raises:
+        FormatError: The model holds what the format cannot keep, or the file cannot be written.
+        UnsupportedError: The model cannot be expressed in ONNX.
+    """
+    path = Path(path)
+    suffix = _known_suffix(path)
+    try:
+        if suffix in _MDF:
+            from mdf_scatter.formats import mdf_file
+
+            _replace(mdf_file.write(model, path, embed=embed))
+        else:
+            from mdf_scatter.formats import onnx_file
+
+            _replace({path: onnx_file.write(model)})
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _known_suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in _KNOWN:
+        what = f"a file ending in {suffix!r} is" if suffix else "a file without an ending is"
+        raise FormatError(f"{path}: {what} not supported; expected {listed(_KNOWN)}")
+    return suffix
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        found = path.stat()
+        mode, size = found.st_mode, found.st_size
+        # reading a pipe or a device may never end
+        data = path.read_bytes() if stat.S_ISREG(mode) and size <= _MAX_BYTES else b""
+    except FileNotFoundError as error:
+        raise FormatError("there is no such file") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISREG(mode):
+        raise FormatError(
+            f"is {'a directory' if stat.S_ISDIR(mode) else 'not a regular file'}; expected a model file"
+        )
+    if size > _MAX_BYTES:
+        raise FormatError(f"has {size} bytes; a model file has at most {_MAX_BYTES}")
+    if not data:
+        raise FormatError("is empty")
+    return data
+
+
+def _replace(files: Mapping[Path, bytes | None]) -> None:
+    """Write all files under temporary names before the first takes its place; None removes one."""
+    waiting: dict[Path, Path] = {}
+    try:
+        for path, data in files.items():
+            if data is not None:
+                waiting[path] = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+                waiting[path].write_bytes(data)
+        for path, temporary in waiting.items():
+            temporary.replace(path)
+    finally:
+        for temporary in waiting.values():
+            temporary.unlink(missing_ok=True)
+    for path, data in files.items():
+        if data is None:
+            path.unlink(missing_ok=True)
