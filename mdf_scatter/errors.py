@@ -79,5 +79,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     candidates = list(known)
     by_folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
-    near = get_close_matches(name.casefold(), by_folded, n=2, cutoff=0.75)
+    near = get_close_matches(name.casefold(), by_folded, n=2, cutoff=0.76)
     return f"; did you mean {listed(by_folded[match] for match in near)}?" if near else ""

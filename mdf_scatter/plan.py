@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from mdf_scatter.errors import EvaluationError, OperatorError, UnsupportedError
+from mdf_scatter.lower.functions import NODE
 from mdf_scatter.ops import OPS
 from mdf_scatter.tensors import array_of
 
@@ -171,7 +172,7 @@ def _scatter(node: ir.Node) -> _Scatter:
     attributes = {name: attribute.value for name, attribute in node.attributes.items()}
     return _Scatter(
         op_type=node.op_type,
-        name=node.name or "",
+        name=str(node.meta.get(NODE) or node.name or ""),
         reads=tuple(str(value.name) for value in node.inputs if value is not None),
         writes=str(node.outputs[0].name),
         attributes=attributes,

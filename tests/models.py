@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def calculation(
 def chain(*nodes: Node) -> Graph:
     """Return a graph in which each node's only output feeds the next one's first input."""
     graph = Graph(id="g", nodes=list(nodes))
-    for before, after in zip(nodes, nodes[1:], strict=False):
+    for before, after in pairwise(nodes):
         graph.edges.append(
             Edge(
                 id=f"{before.id}_{after.id}",

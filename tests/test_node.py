@@ -48,7 +48,8 @@ def test_an_error_names_the_node_and_keeps_its_cause() -> None:
         ),
         (
             {"reduction": None},
-            "ScatterND 's': reduction is of type NoneType; expected the text 'none', 'add', 'mul', 'max' or 'min'",
+            "ScatterND 's': reduction is of type NoneType; "
+            "expected the text 'none', 'add', 'mul', 'max' or 'min'",
         ),
         ({"training": 1}, "ScatterND 's': training is 1; expected True or False"),
         ({"lda_coeff": "1"}, "ScatterND 's': lda_coeff is '1'; expected a finite number"),

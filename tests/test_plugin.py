@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import json
 from pathlib import Path
 
 import numpy as np
@@ -114,8 +113,8 @@ def test_wrong_settings_are_errors_too(args: dict[str, object], message: str | N
     if "reduction" in args:
         made.parameters.append(Parameter(id="total", value=["add", "mul"]))
         message = (
-            "ScatterND 'scatter_1': reduction is of type ndarray; expected the text 'none', 'add', 'mul', 'max' "
-            "or 'min'"
+            "ScatterND 'scatter_1': reduction is of type ndarray; "
+            "expected the text 'none', 'add', 'mul', 'max' or 'min'"
         )
     with pytest.raises(OperatorError) as caught:
         evaluated(made)
@@ -168,7 +167,7 @@ def test_registering_twice_is_registering_once_and_unregistering_puts_all_back()
     mdf_scatter.unregister()
     mdf_scatter.unregister()
     assert dict(mdf_functions) == before["functions"]
-    assert execution_engine.KNOWN_PARAMETERS == before["known"]
+    assert before["known"] == execution_engine.KNOWN_PARAMETERS
     assert dict(vars(execution_engine.EvaluableNode)) == before["methods"]
     assert set(vars(execution_engine)) == before["module"]
     assert execution_engine.__dict__.get("print", builtins.print) is builtins.print
@@ -207,4 +206,4 @@ def test_the_registered_entry_can_be_called_and_is_described() -> None:
     entry = mdf_functions["ScatterND"]
     assert entry["arguments"] == ["data", "indices", "updates", "reduction", "training", "lda_coeff"]
     assert entry["function"]([0.0, 0.0], [[1]], [5.0]).tolist() == [0, 5]
-    assert json.dumps(entry["description"])
+    assert "slices of it replaced" in entry["description"]

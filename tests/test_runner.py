@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from models import FLOAT, calculation, chain, onnx_model
 from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
+from models import FLOAT, calculation, chain, onnx_model
 from onnx import helper
 
 import mdf_scatter

@@ -95,6 +95,11 @@ class Builder:
         self._taken.discard(str(value.name))
         value.name = name if reserved else self.free_name(name)
 
+    def rename_node(self, node: ir.Node, name: str) -> None:
+        """Give a node its final name, or the next free one."""
+        self._node_names.discard(str(node.name))
+        node.name = self._node_name(name)
+
     def materialise(self, operand: Operand, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """Return an operand as a value; a literal becomes an initializer of `dtype`."""
         if isinstance(operand, ir.Value):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
@@ -20,11 +21,14 @@ from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import Builder, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
-from mdf_scatter.ops import OPS
+from mdf_scatter.ops import OPS, Op
 from mdf_scatter.tensors import ir_tensor
 
 METADATA = "mdf_scatter."
 """What starts the keys of `metadata_props` that this package writes."""
+
+NODE = "mdf_scatter.node"
+"""Key of `Node.meta`: the name of the MDF node that an ONNX node is a part of."""
 
 CARRIED = ("training", "lda_coeff", "specified_outputs_name")
 """Parameters of our nodes that ONNX has no attribute for; they travel in `metadata_props`."""
@@ -65,40 +69,79 @@ def lower_call(builder: Builder, call: Call) -> list[Operand]:
     """
     family = call.function.removeprefix("onnx::")
     if family in OPS:
-        return list(_family(builder, call, family))
+        return [_family(builder, call, OPS[family])]
     if "::" in call.function:
         return list(_onnx(builder, call))
     return [_standard(builder, call)]
 
 
-def _family(builder: Builder, call: Call, op_name: str) -> list[ir.Value]:
-    op = OPS[op_name]
-    inputs = [_tensor(builder, call, name) for name in op.inputs]
-    indices = op.inputs.index("indices")
-    if inputs[indices].dtype is not None and not inputs[indices].dtype.is_integer():  # type: ignore[union-attr]
-        found = name_of(inputs[indices].dtype.numpy())  # type: ignore[union-attr]
-        raise UnsupportedError(f"{call.where}: indices has dtype {found}; expected an integer dtype")
-    inputs[indices] = builder.cast(inputs[indices], np.dtype(np.int64), call.name)
-    given = {name: call.option(name) for name in op.attributes}
-    carried = {name: call.option(name) for name in CARRIED}
-    return builder.op(
-        op_name,
-        inputs,
-        {name: value for name, value in given.items() if value is not None},
-        name=call.name,
-        outputs=call.outputs,
-        metadata_props=call.metadata_props
-        | {METADATA + name: json.dumps(value) for name, value in carried.items() if value is not None},
-        doc_string=call.doc_string,
-    )
+def _family(builder: Builder, call: Call, op: Op) -> ir.Value:
+    inputs = [_tensor(builder, call, op, name) for name in op.inputs]
+    given = {name: call.option(name) for name in (*op.attributes, *CARRIED)}
+    given = {name: value for name, value in given.items() if value is not None}
+    attributes = {name: value for name, value in given.items() if name in op.attributes}
+    emit = _Emit(builder, call)
+    if op.onnx_form is None:
+        while inputs[-1] is None:
+            inputs.pop()
+        result = emit(op.name, *inputs, **attributes)
+    else:
+        result = op.onnx_form(emit, *inputs, **attributes)
+    carried = {METADATA + name: json.dumps(given[name]) for name in CARRIED if name in given}
+    return emit.finish(result, call.metadata_props | carried)
 
 
-def _tensor(builder: Builder, call: Call, name: str) -> ir.Value:
+class _Emit:
+    """Writes the nodes of one call of one of our operators."""
+
+    def __init__(self, builder: Builder, call: Call) -> None:
+        self._builder = builder
+        self._call = call
+
+    def __call__(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        if op_type == "Cast":
+            attributes = {"to": int(ir.DataType.from_numpy(attributes["to"]))}
+        name = f"{self._call.name}.{op_type}"
+        value = self._builder.op(op_type, inputs, attributes, name=name)[0]
+        node = value.producer()
+        if node is not None:
+            node.meta[NODE] = self._call.name
+        return value
+
+    def constant(self, array: npt.ArrayLike) -> ir.Value:
+        return self._builder.constant(array, f"{self._call.name}.constant")
+
+    def dtype(self, value: ir.Value) -> np.dtype[Any]:
+        if value.dtype is None:
+            raise UnsupportedError(
+                f"{self._call.where}: the dtype of {value.name!r} is not known; give its port a type"
+            )
+        return np.dtype(object) if value.dtype == ir.DataType.STRING else value.dtype.numpy()
+
+    def finish(self, result: ir.Value, metadata_props: dict[str, str]) -> ir.Value:
+        """Give the node that makes the result the name and the texts of the call."""
+        node = result.producer()
+        if node is not None:
+            self._builder.rename_node(node, self._call.name)
+            node.metadata_props.update(metadata_props)
+            node.doc_string = self._call.doc_string
+        return result
+
+
+def _tensor(builder: Builder, call: Call, op: Op, name: str) -> ir.Value | None:
     operand = call.argument(name)
+    if operand is None and name in op.optional:
+        return None
     if operand is None or isinstance(operand, list):
         problem = "is missing" if operand is None else "is a list of values; expected one"
         raise UnsupportedError(f"{call.where}: argument {name!r} {problem}")
-    return builder.materialise(operand)
+    value = builder.materialise(operand)
+    if name not in op.integers:
+        return value
+    if value.dtype is not None and not value.dtype.is_integer():
+        found = name_of(value.dtype.numpy())
+        raise UnsupportedError(f"{call.where}: {name} has dtype {found}; expected an integer dtype")
+    return builder.cast(value, np.dtype(np.int64), call.name)
 
 
 def _onnx(builder: Builder, call: Call) -> list[ir.Value]:

@@ -12,6 +12,7 @@ from modeci_mdf.mdf import Model
 
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import WORKING_OPSET
+from mdf_scatter.lower.rewrites import as_loop
 from mdf_scatter.ops import OPS
 from mdf_scatter.wiring import onnx_metadata
 
@@ -42,8 +43,6 @@ class _Use:
     op_type: str
     attributes: frozenset[str]
     types: tuple[str | None, ...]
-    reduction: str | None
-
 
 def starting_opset(model: Model) -> tuple[int, bool]:
     """Return the operator set a model is written for, and whether that is binding.
@@ -57,15 +56,18 @@ def starting_opset(model: Model) -> tuple[int, bool]:
             raise UnsupportedError(
                 f"model {model.id!r}: onnx_opset_version is {model.onnx_opset_version!r}; expected a number"
             ) from None
-    functions = (
+    functions = [
         part.function
         for graph in model.graphs
         for node in graph.nodes
         for part in (*node.functions, *node.parameters)
-    )
-    if any(f and f.startswith("onnx::") and f.removeprefix("onnx::") not in OPS for f in functions):
-        return HOST_OPSET, True
-    return WORKING_OPSET, False
+        if part.function
+    ]
+    ours = [OPS[name] for f in functions if (name := f.removeprefix("onnx::")) in OPS]
+    since = max((min(op.versions) for op in ours), default=FIRST_OPSET)
+    if any(f.startswith("onnx::") and f.removeprefix("onnx::") not in OPS for f in functions):
+        return max(HOST_OPSET, since), True
+    return max(WORKING_OPSET, since), False
 
 
 def opset_imports(model: Model) -> dict[str, int]:
@@ -75,10 +77,10 @@ def opset_imports(model: Model) -> dict[str, int]:
 
 
 def lowest_opset(model: ir.Model) -> int:
-    """Return the oldest operator set that holds every node of a model with the same meaning."""
+    """Return the oldest operator set that holds every node of a model, as it is written, with its meaning."""
     start = model.opset_imports[""]
     uses = {_use(node) for node in model.graph.all_nodes()}
-    for opset in range(FIRST_OPSET, start):
+    for opset in range(max(FIRST_OPSET, _reductions_since(model)), start):
         if all(_obstacle(use, start, opset) is None for use in uses):
             return opset
     return start
@@ -86,8 +88,12 @@ def lowest_opset(model: ir.Model) -> int:
 
 def needed_opset(model: ir.Model) -> int:
     """Return the model's own operator set, or the first newer one where a reduction needs it."""
+    return max(model.opset_imports[""], _reductions_since(model))
+
+
+def _reductions_since(model: ir.Model) -> int:
     reductions = {_reduction(node) for node in model.graph.all_nodes()}
-    return max([model.opset_imports[""], *(_REDUCTION_SINCE[name] for name in reductions if name)])
+    return max((_REDUCTION_SINCE[name] for name in reductions if name), default=FIRST_OPSET)
 
 
 def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
@@ -99,18 +105,57 @@ def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
     if not FIRST_OPSET <= opset <= LAST_OPSET:
         raise UnsupportedError(f"opset is {opset}; expected {FIRST_OPSET}..{LAST_OPSET}")
     start = model.opset_imports[""]
+    written = _without_reductions(model, opset)
     obstacles = {
         node: reason
         for node in model.graph.all_nodes()
-        if (reason := _obstacle(_use(node), start, opset)) is not None
+        if (reason := _obstacle(_use(node), opset if node in written else start, opset)) is not None
     }
     if obstacles:
         return _converted(model, opset, obstacles)
-    for node in model.graph.all_nodes():
-        if _is_ours(node) and opset < _ATTRIBUTE_SINCE:
-            node.attributes.pop("reduction", None)
     model.opset_imports[""] = opset
     return model
+
+
+def _without_reductions(model: ir.Model, opset: int) -> set[ir.Node]:
+    """Write the reductions that an operator set has no attribute for in another way.
+
+    Returns:
+        The nodes that were written for that operator set.
+    """
+    written: set[ir.Node] = set()
+    for node in list(model.graph):
+        if not _is_ours(node):
+            continue
+        reduction = _reduction(node)
+        if reduction is not None and opset < _REDUCTION_SINCE[reduction]:
+            try:
+                nodes, constants, output = as_loop(node, {"": opset})
+            except UnsupportedError as error:
+                raise UnsupportedError(
+                    f"{node.op_type} {node.name!r}: reduction {reduction!r} needs opset "
+                    f"{_REDUCTION_SINCE[reduction]} or newer; asked for opset {opset}, where it cannot be "
+                    f"written in another way: {error}"
+                ) from error
+            for constant in constants:
+                model.graph.register_initializer(constant)
+            model.graph.insert_before(node, nodes)
+            old = node.outputs[0]
+            name = old.name
+            old.replace_all_uses_with(output, replace_graph_outputs=True)
+            model.graph.remove(node, safe=True)
+            output.name = name
+            written.update(nodes)
+            written.update(inner for each in nodes for inner in _inside(each))
+        elif opset < _ATTRIBUTE_SINCE:
+            node.attributes.pop("reduction", None)
+    return written
+
+
+def _inside(node: ir.Node) -> Iterator[ir.Node]:
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield from attribute.as_graph()
 
 
 def _converted(model: ir.Model, opset: int, obstacles: dict[ir.Node, str]) -> ir.Model:
@@ -150,7 +195,7 @@ def _use(node: ir.Node) -> _Use:
         for value in node.inputs
     )
     attributes = frozenset(node.attributes) - ({"reduction"} if _is_ours(node) else set())
-    return _Use(node.domain, node.op_type, attributes, types, _reduction(node))
+    return _Use(node.domain, node.op_type, attributes, types)
 
 
 @cache
@@ -160,8 +205,6 @@ def _obstacle(use: _Use, start: int, opset: int) -> str | None:
         return None
     if not onnx.defs.has(use.op_type, max_inclusive_version=opset):
         return f"{use.op_type} is not in opset {opset}"
-    if use.reduction is not None and opset < _REDUCTION_SINCE[use.reduction]:
-        return f"reduction {use.reduction!r} needs opset {_REDUCTION_SINCE[use.reduction]} or newer"
     schema = onnx.defs.get_schema(use.op_type, max_inclusive_version=opset)
     if schema.since_version != onnx.defs.get_schema(use.op_type, max_inclusive_version=start).since_version:
         if use.op_type not in _SAME_MEANING:

@@ -1,0 +1,73 @@
+"""README, tutorial, examples and pictures say what the code does now."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdf_scatter
+from mdf_scatter.examples import example_files, expected_outputs, same_outputs
+
+ROOT = Path(__file__).parents[1]
+FILES = example_files()
+
+
+@pytest.fixture
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_the_tutorial_runs() -> None:
+    result = doctest.testfile(str(ROOT / "docs" / "tutorial.md"), module_relative=False)
+    assert result.attempted > 20
+    assert result.failed == 0
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_the_readmes_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(code, {})
+    assert capsys.readouterr().out == "[0. 2. 0. 1.]\n"
+    assert "It prints `[0. 2. 0. 1.]`" in text
+    assert Path("counts.svg").exists()
+
+
+def test_links_in_the_documentation_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_example_graph_gives_what_stands_beside_it(path: Path) -> None:
+    model = mdf_scatter.load(path)
+    assert not [finding for finding in mdf_scatter.check(model) if finding.level == "error"]
+    expected = expected_outputs(path)
+    assert same_outputs(mdf_scatter.run(model, engine="onnx"), expected)
+    if path.suffix != ".onnx":
+        assert same_outputs(mdf_scatter.run(model, engine="mdf"), expected)
+    assert same_outputs(mdf_scatter.run(mdf_scatter.from_onnx(mdf_scatter.to_onnx(model))), expected)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_pictures_of_the_example_graphs_are_current(path: Path) -> None:
+    kept = (ROOT / "docs" / "pictures" / f"{path.stem}.svg").read_text(encoding="utf-8")
+    assert kept == mdf_scatter.draw(mdf_scatter.load(path)).svg
+    page = (ROOT / "docs" / "graphs.md").read_text(encoding="utf-8")
+    assert f"../graphs/{path.name}" in page
+    assert f"pictures/{path.stem}.svg" in page
+
+
+def test_the_readmes_table_holds_for_our_side() -> None:
+    data, indices = np.arange(1, 9), np.array([[4], [3], [1], [4]])
+    updates = np.arange(9, 13)
+    for dtype in (np.int32, np.float16, np.float64):
+        result = mdf_scatter.scatter_nd(data.astype(dtype), indices, updates.astype(dtype), "add")
+        assert result.dtype == dtype
+        assert result.tolist() == [1, 13, 3, 14, 26, 6, 7, 8]
