@@ -15,42 +15,83 @@ if TYPE_CHECKING:
     from mdf_scatter.formats import load, save
     from mdf_scatter.lift import from_onnx
     from mdf_scatter.lower import to_onnx
-    from mdf_scatter.node import ScatterND
+    from mdf_scatter.node import (
+        GatherElements,
+        GatherND,
+        PaddleScatterNDAdd,
+        ScatterElements,
+        ScatterND,
+        TensorScatter,
+        TFScatterND,
+    )
     from mdf_scatter.ops import OPS
+    from mdf_scatter.ops.gather_elements import gather_elements
+    from mdf_scatter.ops.gather_nd import gather_nd
+    from mdf_scatter.ops.paddle_scatter_nd_add import paddle_scatter_nd_add
+    from mdf_scatter.ops.scatter_elements import scatter_elements
     from mdf_scatter.ops.scatter_nd import scatter_nd
+    from mdf_scatter.ops.tensor_scatter import tensor_scatter
+    from mdf_scatter.ops.tf_scatter_nd import tf_scatter_nd
+    from mdf_scatter.ops.vjp import vjp
     from mdf_scatter.plugin import register, unregister
     from mdf_scatter.runner import Runner, run
 
 _HOME = {
+    "GatherElements": "mdf_scatter.node",
+    "GatherND": "mdf_scatter.node",
     "OPS": "mdf_scatter.ops",
+    "PaddleScatterNDAdd": "mdf_scatter.node",
     "Runner": "mdf_scatter.runner",
+    "ScatterElements": "mdf_scatter.node",
     "ScatterND": "mdf_scatter.node",
+    "TFScatterND": "mdf_scatter.node",
+    "TensorScatter": "mdf_scatter.node",
     "check": "mdf_scatter.checks",
     "draw": "mdf_scatter.drawing.diagram",
     "from_onnx": "mdf_scatter.lift",
+    "gather_elements": "mdf_scatter.ops.gather_elements",
+    "gather_nd": "mdf_scatter.ops.gather_nd",
     "load": "mdf_scatter.formats",
+    "paddle_scatter_nd_add": "mdf_scatter.ops.paddle_scatter_nd_add",
     "register": "mdf_scatter.plugin",
     "run": "mdf_scatter.runner",
     "save": "mdf_scatter.formats",
+    "scatter_elements": "mdf_scatter.ops.scatter_elements",
     "scatter_nd": "mdf_scatter.ops.scatter_nd",
+    "tensor_scatter": "mdf_scatter.ops.tensor_scatter",
+    "tf_scatter_nd": "mdf_scatter.ops.tf_scatter_nd",
     "to_onnx": "mdf_scatter.lower",
     "unregister": "mdf_scatter.plugin",
+    "vjp": "mdf_scatter.ops.vjp",
 }
 
 __all__ = [
     "OPS",
+    "GatherElements",
+    "GatherND",
+    "PaddleScatterNDAdd",
     "Runner",
+    "ScatterElements",
     "ScatterND",
+    "TFScatterND",
+    "TensorScatter",
     "check",
     "draw",
     "from_onnx",
+    "gather_elements",
+    "gather_nd",
     "load",
+    "paddle_scatter_nd_add",
     "register",
     "run",
     "save",
+    "scatter_elements",
     "scatter_nd",
+    "tensor_scatter",
+    "tf_scatter_nd",
     "to_onnx",
     "unregister",
+    "vjp",
 ]
 
 __version__ = version("mdf-scatter")

@@ -1,30 +1,26 @@
-"""ScatterND as a node: parameters and named outputs, on its own or wired into an MDF graph."""
+"""The operators as nodes: ScatterND and its relatives, with parameters and named outputs.
+
+Every node has `forward` and `backward`, `to_mdf` and `add_to`; see `OperatorNode`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-from modeci_mdf.mdf import Edge, Function, Graph, InputPort, Node, OutputPort, Parameter
-
-from mdf_scatter.dtypes import name_of
-from mdf_scatter.errors import ModelError, OperatorError, did_you_mean
+from mdf_scatter.operator_node import OperatorNode
 from mdf_scatter.ops import OPS
-from mdf_scatter.ops.arguments import check_choice, check_lda_coeff, check_outputs_name, check_training
 
-_OUTPUT = "output"
+Names = str | Sequence[str] | None
 
 
-class ScatterND:
+class ScatterND(OperatorNode):
     """A copy of `data` with `updates` written, or combined, at `indices`.
 
     Args:
         name: Name of the node. Left out, the node is named when it is put into a graph.
-        reduction: How an update meets what is there: "none" (the last one wins), "add", "mul", "max"
-            or "min".
+        reduction: How an update meets what is there: "none" (the last one wins), "add", "mul", "max",
+            "min" or "mean".
+        include_self: Whether data takes part in a reduction; False leaves it out where updates go.
         training: Whether the node keeps what its backward pass needs.
         lda_coeff: What the loss derivative is multiplied by before it goes to the previous layer.
         specified_outputs_name: Your own name for the output; a text, or a list of one.
@@ -32,191 +28,248 @@ class ScatterND:
     Raises:
         OperatorError: A parameter has a value it may not have.
 
-    Source: ONNX ScatterND (opset 18), and the ScatterND node of LabVIEW's deep learning toolkit.
+    Source: ONNX ScatterND (opset 18); the ScatterND node of LabVIEW's deep learning toolkit; "mean" and
+    `include_self` are those of `torch.scatter_reduce`.
 
     >>> node = ScatterND("scatter_1", reduction="add")
     >>> node.forward([1.0, 2.0, 3.0], [[2], [2]], [10.0, 20.0])
     array([ 1.,  2., 33.])
+    >>> node.backward([1.0, 1.0, 5.0])
+    (array([1., 1., 5.]), array([5., 5.]))
     """
 
     op = OPS["ScatterND"]
+    stem = "scatter_nd"
 
     def __init__(
         self,
         name: str | None = None,
         *,
         reduction: str = "none",
+        include_self: bool = True,
         training: bool = True,
         lda_coeff: float = 1.0,
-        specified_outputs_name: str | Sequence[str] | None = None,
+        specified_outputs_name: Names = None,
     ) -> None:
-        op = self.op.name
-        if name is not None and (not isinstance(name, str) or not name):
-            raise OperatorError(op, f"name is {name!r}; expected a text, or None")
-        names = (
-            [specified_outputs_name] if isinstance(specified_outputs_name, str) else specified_outputs_name
-        )
-        with _naming(name):
-            check_choice(op, "reduction", reduction, self.op.attributes["reduction"].choices)
-            check_training(op, training)
-            check_lda_coeff(op, lda_coeff)
-            check_outputs_name(op, names)
-        self.name = name
-        self.reduction = reduction
-        self.training = bool(training)
-        self.lda_coeff = float(lda_coeff)
-        self.specified_outputs_name = None if names is None else list(names)
+        attributes = _reducing(reduction, include_self)
+        super().__init__(name, training, lda_coeff, specified_outputs_name, attributes)
 
-    def __repr__(self) -> str:
-        return (
-            f"{self.op.name}({self.name!r}, reduction={self.reduction!r}, training={self.training!r}, "
-            f"lda_coeff={self.lda_coeff!r}, specified_outputs_name={self.specified_outputs_name!r})"
-        )
 
-    def forward(
-        self, data: npt.ArrayLike, indices: npt.ArrayLike, updates: npt.ArrayLike
-    ) -> npt.NDArray[Any]:
-        """Compute the output.
+class ScatterElements(OperatorNode):
+    """A copy of `data` with single elements written, or combined, along an axis.
 
-        Args:
-            data: T[d0, ..., dr-1], r >= 1.
-            indices: Any integer dtype, shape [i0, ..., iq-2, k], k <= r; negative ones count from the end.
-            updates: T[i0, ..., iq-2, dk, ..., dr-1].
+    Args:
+        name: See `ScatterND`; so are `reduction`, `include_self`, `training`, `lda_coeff` and
+            `specified_outputs_name`.
+        axis: The axis that `indices` count along; negative ones count from the end.
+        reduction: See `ScatterND`.
+        include_self: See `ScatterND`.
+        training: See `ScatterND`.
+        lda_coeff: See `ScatterND`.
+        specified_outputs_name: See `ScatterND`.
 
-        Returns:
-            A new array of data's shape and dtype.
+    Raises:
+        OperatorError: A parameter has a value it may not have.
 
-        Raises:
-            OperatorError: The inputs do not fit; the message names the node, the place and what may stand
-                there.
-        """
-        with _naming(self.name):
-            return self.op.forward(data, indices, updates, reduction=self.reduction)
+    Source: ONNX ScatterElements (opset 18); `torch.scatter_reduce`.
 
-    def to_mdf(self) -> Node:
-        """Return the node as an MDF node, whose three input ports nothing feeds yet.
+    >>> ScatterElements(axis=1, reduction="mean").forward([[1.0, 2.0, 3.0]], [[1, 1]], [[4.0, 6.0]])
+    array([[1., 4., 3.]])
+    """
 
-        Its id is the node's name, or `scatter_nd`.
-        """
-        node = Node(id=self.name or "scatter_nd")
-        node.input_ports += [InputPort(id=name) for name in self.op.inputs]
-        settings: dict[str, Any] = {
-            "reduction": self.reduction,
-            "training": self.training,
-            "lda_coeff": self.lda_coeff,
-        }
-        node.parameters += [Parameter(id=name, value=value) for name, value in settings.items()]
-        if self.specified_outputs_name:
-            node.parameters.append(
-                Parameter(id="specified_outputs_name", value=list(self.specified_outputs_name))
-            )
-        arguments = {name: name for name in (*self.op.inputs, *settings)}
-        node.functions.append(Function(id="scatter", function=self.op.name, args=arguments))
-        node.output_ports.append(OutputPort(id=_OUTPUT, value="scatter"))
-        return node
+    op = OPS["ScatterElements"]
+    stem = "scatter_elements"
 
-    def add_to(
+    def __init__(
         self,
-        graph: Graph,
-        data: str | npt.ArrayLike | None = None,
-        indices: str | npt.ArrayLike | None = None,
-        updates: str | npt.ArrayLike | None = None,
-    ) -> Node:
-        """Put the node into an MDF graph and wire it.
-
-        Args:
-            graph: The graph; it is left as it was if anything is wrong.
-            data: Where the input comes from: `"node.port"`, an output port to draw an edge from; an
-                array, which becomes a constant of the node; or nothing, for a graph input.
-            indices: Likewise.
-            updates: Likewise.
-
-        Returns:
-            The new MDF node.
-
-        Raises:
-            ModelError: The graph has a node of this name, or a port named does not exist.
-            OperatorError: Constants do not fit each other.
-        """
-        if not isinstance(graph, Graph):
-            raise ModelError(f"{self.op.name}: graph is {type(graph).__name__}; expected an MDF Graph")
-        node = self.to_mdf()
-        node.id = self._id_in(graph)
-        edges: list[Edge] = []
-        constants: dict[str, npt.NDArray[Any]] = {}
-        for port, source in zip(list(node.input_ports), (data, indices, updates), strict=True):
-            if source is None:
-                continue
-            if isinstance(source, str):
-                sender, sent = _output_port(graph, source, f"{self.op.name} {node.id!r}: {port.id}")
-                port.type, port.shape = sent.type, sent.shape
-                edges.append(_edge(graph, sender, sent, node, port))
-            else:
-                constants[port.id] = np.asarray(source)
-                node.input_ports.remove(port)
-                node.parameters.append(Parameter(id=port.id, value=constants[port.id]))
-        if len(constants) == len(self.op.inputs):
-            ScatterND(node.id, reduction=self.reduction).forward(**constants)
-        _describe_output(node, constants)
-        graph.nodes.append(node)
-        graph.edges += edges
-        return node
-
-    def _id_in(self, graph: Graph) -> str:
-        taken = {node.id for node in graph.nodes}
-        if self.name is None:
-            return next(
-                name for count in range(len(taken) + 1) if (name := f"scatter_nd_{count + 1}") not in taken
-            )
-        if self.name in taken:
-            raise ModelError(
-                f"{self.op.name} {self.name!r}: graph {graph.id!r} has a node of this name; choose another"
-            )
-        return self.name
+        name: str | None = None,
+        *,
+        axis: int = 0,
+        reduction: str = "none",
+        include_self: bool = True,
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: Names = None,
+    ) -> None:
+        attributes = {"axis": axis, **_reducing(reduction, include_self)}
+        super().__init__(name, training, lda_coeff, specified_outputs_name, attributes)
 
 
-@contextmanager
-def _naming(node: str | None) -> Iterator[None]:
-    """Name the node in an operator's error."""
-    try:
-        yield
-    except OperatorError as error:
-        if node is None:
-            raise
-        raise error.at(node) from error
+class GatherND(OperatorNode):
+    """The slices of `data` that `indices` name.
+
+    Args:
+        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        batch_dims: How many leading axes data and indices have in common.
+        training: See `ScatterND`.
+        lda_coeff: See `ScatterND`.
+        specified_outputs_name: See `ScatterND`.
+
+    Raises:
+        OperatorError: A parameter has a value it may not have.
+
+    Source: ONNX GatherND (opset 13).
+
+    >>> GatherND().forward([[1, 2], [3, 4]], [[1], [0]])
+    array([[3, 4],
+           [1, 2]])
+    """
+
+    op = OPS["GatherND"]
+    stem = "gather_nd"
+    result = "gather"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        batch_dims: int = 0,
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: Names = None,
+    ) -> None:
+        super().__init__(name, training, lda_coeff, specified_outputs_name, {"batch_dims": batch_dims})
 
 
-def _output_port(graph: Graph, place: str, where: str) -> tuple[Node, OutputPort]:
-    """Find the output port that `node.port` names; both ids may have dots of their own."""
-    ports = {f"{node.id}.{port.id}": (node, port) for node in graph.nodes for port in node.output_ports}
-    if place in ports:
-        return ports[place]
-    raise ModelError(
-        f"{where} comes from {place!r}, which graph {graph.id!r} has no output port for; "
-        f"expected 'node.port'{did_you_mean(place, ports)}"
+class GatherElements(OperatorNode):
+    """The elements of `data` that `indices` name along an axis.
+
+    Args:
+        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        axis: The axis that `indices` count along; negative ones count from the end.
+        training: See `ScatterND`.
+        lda_coeff: See `ScatterND`.
+        specified_outputs_name: See `ScatterND`.
+
+    Raises:
+        OperatorError: A parameter has a value it may not have.
+
+    Source: ONNX GatherElements (opset 13).
+
+    >>> GatherElements(axis=1).forward([[1, 2], [3, 4]], [[0, 0], [1, 0]])
+    array([[1, 1],
+           [4, 3]])
+    """
+
+    op = OPS["GatherElements"]
+    stem = "gather_elements"
+    result = "gather"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        axis: int = 0,
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: Names = None,
+    ) -> None:
+        super().__init__(name, training, lda_coeff, specified_outputs_name, {"axis": axis})
+
+
+class TensorScatter(OperatorNode):
+    """A cache with an update written into each of its sequences.
+
+    Args:
+        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        axis: The axis of the sequence; not the first one, which is the batch.
+        mode: "linear", or "circular" for positions that wrap around.
+        training: See `ScatterND`.
+        lda_coeff: See `ScatterND`.
+        specified_outputs_name: See `ScatterND`.
+
+    Raises:
+        OperatorError: A parameter has a value it may not have.
+
+    Source: ONNX TensorScatter (opset 24).
+
+    >>> TensorScatter(axis=1).forward([[[1.0], [2.0], [3.0]]], [[[9.0]]], [1])[0, :, 0]
+    array([1., 9., 3.])
+    """
+
+    op = OPS["TensorScatter"]
+    stem = "tensor_scatter"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        axis: int = -2,
+        mode: str = "linear",
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: Names = None,
+    ) -> None:
+        super().__init__(name, training, lda_coeff, specified_outputs_name, {"axis": axis, "mode": mode})
+
+
+class TFScatterND(OperatorNode):
+    """Zeros of `shape` with `updates` added at `indices`, as TensorFlow's `tf.scatter_nd`.
+
+    Args:
+        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        training: See `ScatterND`.
+        lda_coeff: See `ScatterND`.
+        specified_outputs_name: See `ScatterND`.
+
+    Raises:
+        OperatorError: A parameter has a value it may not have.
+
+    >>> TFScatterND().forward([[4], [3], [1], [7]], [9, 10, 11, 12], [8])
+    array([ 0, 11,  0, 10,  9,  0,  0, 12])
+    """
+
+    op = OPS["tf::scatter_nd"]
+    stem = "tf_scatter_nd"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: Names = None,
+    ) -> None:
+        super().__init__(name, training, lda_coeff, specified_outputs_name, {})
+
+
+class PaddleScatterNDAdd(OperatorNode):
+    """`ref` with `updates` added at `index`, as Paddle's `scatter_nd_add`.
+
+    Args:
+        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        training: See `ScatterND`.
+        lda_coeff: See `ScatterND`.
+        specified_outputs_name: See `ScatterND`.
+
+    Raises:
+        OperatorError: A parameter has a value it may not have.
+
+    >>> PaddleScatterNDAdd().forward([0, 1, 2, 3, 4, 5], [[1], [2], [3], [1]], [9, 10, 11, 12])
+    array([ 0, 22, 12, 14,  4,  5])
+    """
+
+    op = OPS["paddle::scatter_nd_add"]
+    stem = "scatter_nd_add"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: Names = None,
+    ) -> None:
+        super().__init__(name, training, lda_coeff, specified_outputs_name, {})
+
+
+def _reducing(reduction: str, include_self: bool) -> dict[str, object]:
+    # What is not said is not written: files and ONNX know no `include_self` where it changes nothing.
+    return (
+        {"reduction": reduction}
+        if include_self is True
+        else {
+            "reduction": reduction,
+            "include_self": include_self,
+        }
     )
-
-
-def _edge(graph: Graph, sender: Node, sent: OutputPort, receiver: Node, received: InputPort) -> Edge:
-    taken = {edge.id for edge in graph.edges}
-    edge_id = f"{sender.id}.{sent.id}-{receiver.id}.{received.id}"
-    if edge_id in taken:
-        raise ModelError(
-            f"graph {graph.id!r} has an edge {edge_id!r}, but no node {receiver.id!r}; remove it"
-        )
-    return Edge(
-        id=edge_id,
-        sender=sender.id,
-        sender_port=sent.id,
-        receiver=receiver.id,
-        receiver_port=received.id,
-    )
-
-
-def _describe_output(node: Node, constants: dict[str, npt.NDArray[Any]]) -> None:
-    """The output has data's type and shape, where they are known."""
-    output = node.output_ports[0]
-    if "data" in constants:
-        output.type, output.shape = name_of(constants["data"].dtype), constants["data"].shape
-    elif (port := node.get_input_port("data")) is not None:
-        output.type, output.shape = port.type, port.shape

@@ -64,7 +64,7 @@ def starting_opset(model: Model) -> tuple[int, bool]:
         if part.function
     ]
     ours = [OPS[name] for f in functions if (name := f.removeprefix("onnx::")) in OPS]
-    since = max((min(op.versions) for op in ours), default=FIRST_OPSET)
+    since = max((min(op.versions) for op in ours if op.versions), default=FIRST_OPSET)
     if any(f.startswith("onnx::") and f.removeprefix("onnx::") not in OPS for f in functions):
         return max(HOST_OPSET, since), True
     return max(WORKING_OPSET, since), False
