@@ -95,9 +95,9 @@ def evaluate(name: str, scope: Mapping[str, Any]) -> npt.NDArray[Any]:
     op = OPS[name]
     try:
         for argument in op.inputs:
-            if argument not in scope:
+            if argument not in scope and argument not in op.optional:
                 raise OperatorError(name, f"argument {argument!r} is missing; give it in the function's args")
-        inputs = [scope[argument] for argument in op.inputs]
+        inputs = [scope.get(argument) for argument in op.inputs]
         return op.forward(*inputs, **_attributes(op, scope))
     except OperatorError as error:
         _failure.set(error)

@@ -161,8 +161,8 @@ def test_the_opset_asked_for_or_a_refusal_that_names_the_node() -> None:
     with pytest.raises(UnsupportedError) as caught:
         to_onnx(scatter_model("add", np.int8), opset=13)
     assert str(caught.value).startswith(
-        "ScatterND 's': reduction 'add' needs opset 16 or newer; asked for opset 13, where it cannot be written "
-        "in another way: Add 's.step.combine': "
+        "ScatterND 's': reduction 'add' needs opset 16 or newer; asked for opset 13, "
+        "where it cannot be written in another way: Add 's.step.combine': "
     )
     with pytest.raises(UnsupportedError) as caught:
         to_onnx(scatter_model("none"), opset=6)

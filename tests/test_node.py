@@ -39,17 +39,17 @@ def test_an_error_names_the_node_and_keeps_its_cause() -> None:
     [
         (
             {"reduction": "sum"},
-            "ScatterND 's': reduction is 'sum'; expected 'none', 'add', 'mul', 'max' or 'min'",
+            "ScatterND 's': reduction is 'sum'; expected 'none', 'add', 'mul', 'max', 'min' or 'mean'",
         ),
         (
             {"reduction": "ADD"},
-            "ScatterND 's': reduction is 'ADD'; expected 'none', 'add', 'mul', 'max' or 'min'; "
+            "ScatterND 's': reduction is 'ADD'; expected 'none', 'add', 'mul', 'max', 'min' or 'mean'; "
             "did you mean 'add'?",
         ),
         (
             {"reduction": None},
             "ScatterND 's': reduction is of type NoneType; "
-            "expected the text 'none', 'add', 'mul', 'max' or 'min'",
+            "expected the text 'none', 'add', 'mul', 'max', 'min' or 'mean'",
         ),
         ({"training": 1}, "ScatterND 's': training is 1; expected True or False"),
         ({"lda_coeff": "1"}, "ScatterND 's': lda_coeff is '1'; expected a finite number"),

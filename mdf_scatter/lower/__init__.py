@@ -16,6 +16,7 @@ from mdf_scatter.lower.opsets import (
     needed_opset,
     opset_imports,
     starting_opset,
+    with_int64_indices,
 )
 from mdf_scatter.wiring import onnx_metadata, sole_graph
 
@@ -63,6 +64,7 @@ def to_onnx(model: Model, *, opset: int | None = None) -> onnx.ModelProto:
         ModelError: The model has no graph.
     """
     lowered = lower(model)
+    with_int64_indices(lowered)
     for kind, values in (("input", lowered.graph.inputs), ("output", lowered.graph.outputs)):
         for value in values:
             if value.shape is None:

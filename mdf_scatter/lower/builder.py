@@ -186,17 +186,28 @@ class Builder:
             found = onnx.shape_inference.infer_node_outputs(
                 schema,
                 ir.to_proto(node),
-                {str(value.name): _type_proto(value) for value in read},
+                _types(node),
                 constants,
                 opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.opset_imports.items()],
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise UnsupportedError(f"{node.op_type} {node.name!r}: {reason}") from error
+        if node.op_type == "GatherND":
+            _scalar_result(node)
         for value in node.outputs:
             if value.name in found:
                 value.type = ir.serde.deserialize_type_proto_for_type(found[value.name])
-                value.shape = ir.serde.deserialize_type_proto_for_shape(found[value.name])
+                value.shape = ir.serde.deserialize_type_proto_for_shape(found[value.name]) or value.shape
+
+
+def _scalar_result(node: ir.Node) -> None:
+    """ONNX's inference knows no shape for a GatherND of one element; it is a scalar."""
+    data, indices = node.inputs[:2]
+    if data is None or indices is None or data.shape is None or indices.shape is None:
+        return
+    if len(indices.shape) == 1 and indices.shape[0] == len(data.shape):
+        node.outputs[0].shape = ir.Shape([])
 
 
 def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
@@ -206,6 +217,19 @@ def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     return a is b or (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
 
 
-def _type_proto(value: ir.Value) -> onnx.TypeProto:
-    proto: onnx.TypeProto = ir.to_proto(value).type
-    return proto
+def _types(node: ir.Node) -> dict[str, onnx.TypeProto]:
+    """Return what inference is to know of a node's inputs.
+
+    Our operators take indices of any integer dtype, ONNX's schemas only int64; export casts them.
+    """
+    op = OPS.get(node.op_type) if node.domain == "" else None
+    names = op.inputs if op is not None else ()
+    types: dict[str, onnx.TypeProto] = {}
+    for position, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        proto: onnx.TypeProto = ir.to_proto(value).type
+        if op is not None and position < len(names) and names[position] in op.integers:
+            proto.tensor_type.elem_type = onnx.TensorProto.INT64
+        types[str(value.name)] = proto
+    return types

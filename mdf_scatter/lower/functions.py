@@ -136,12 +136,10 @@ def _tensor(builder: Builder, call: Call, op: Op, name: str) -> ir.Value | None:
         problem = "is missing" if operand is None else "is a list of values; expected one"
         raise UnsupportedError(f"{call.where}: argument {name!r} {problem}")
     value = builder.materialise(operand)
-    if name not in op.integers:
-        return value
-    if value.dtype is not None and not value.dtype.is_integer():
-        found = name_of(value.dtype.numpy())
+    if name in op.integers and value.dtype is not None and not value.dtype.is_integer():
+        found = "string" if value.dtype == ir.DataType.STRING else name_of(value.dtype.numpy())
         raise UnsupportedError(f"{call.where}: {name} has dtype {found}; expected an integer dtype")
-    return builder.cast(value, np.dtype(np.int64), call.name)
+    return value
 
 
 def _onnx(builder: Builder, call: Call) -> list[ir.Value]:

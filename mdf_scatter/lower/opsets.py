@@ -20,7 +20,6 @@ HOST_OPSET = 15
 """What modeci-mdf means by `onnx::` functions where a model does not say."""
 
 _REDUCTION_SINCE = {"add": 16, "mul": 16, "max": 18, "min": 18}
-_ATTRIBUTE_SINCE = min(_REDUCTION_SINCE.values())
 
 FIRST_OPSET, LAST_OPSET = 7, onnx.defs.onnx_opset_version()
 
@@ -28,9 +27,10 @@ FIRST_OPSET, LAST_OPSET = 7, onnx.defs.onnx_opset_version()
 _SAME_MEANING = frozenset(
     {
         "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Cast", "Ceil", "Cos",
-        "Cosh", "Div", "Equal", "Exp", "Floor", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less",
-        "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Relu", "ScatterND",
-        "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Sub", "Tan", "Tanh", "Transpose", "Where",
+        "Cosh", "Div", "Equal", "Exp", "Expand", "Floor", "Gather", "GatherElements", "GatherND", "Greater",
+        "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mul", "Neg",
+        "Not", "Or", "Pow", "Relu", "ScatterElements", "ScatterND", "Shape", "Sigmoid", "Sign", "Sin", "Sinh",
+        "Sqrt", "Sub", "Tan", "Tanh", "Transpose", "Where",
     }
 )  # fmt: skip
 
@@ -43,6 +43,7 @@ class _Use:
     op_type: str
     attributes: frozenset[str]
     types: tuple[str | None, ...]
+
 
 def starting_opset(model: Model) -> tuple[int, bool]:
     """Return the operator set a model is written for, and whether that is binding.
@@ -117,6 +118,23 @@ def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
     return model
 
 
+def with_int64_indices(model: ir.Model) -> None:
+    """Give our operators the int64 indices that ONNX asks for, where they are of another integer dtype."""
+    for node in list(model.graph):
+        if not _is_ours(node):
+            continue
+        for position, name in enumerate(OPS[node.op_type].inputs[: len(node.inputs)]):
+            value = node.inputs[position]
+            if name not in OPS[node.op_type].integers or value is None or value.dtype == ir.DataType.INT64:
+                continue
+            attributes = {"to": int(ir.DataType.INT64)}
+            cast = ir.node("Cast", [value], attributes, name=f"{node.name}.{name}.int64")
+            cast.outputs[0].name = f"{node.name}.{name}.int64"
+            cast.outputs[0].type, cast.outputs[0].shape = ir.TensorType(ir.DataType.INT64), value.shape
+            model.graph.insert_before(node, cast)
+            node.replace_input_with(position, cast.outputs[0])
+
+
 def _without_reductions(model: ir.Model, opset: int) -> set[ir.Node]:
     """Write the reductions that an operator set has no attribute for in another way.
 
@@ -147,9 +165,27 @@ def _without_reductions(model: ir.Model, opset: int) -> set[ir.Node]:
             output.name = name
             written.update(nodes)
             written.update(inner for each in nodes for inner in _inside(each))
-        elif opset < _ATTRIBUTE_SINCE:
-            node.attributes.pop("reduction", None)
+        else:
+            _drop_defaults(node, opset)
     return written
+
+
+def _drop_defaults(node: ir.Node, opset: int) -> None:
+    """Leave out attributes that an operator set does not have yet, where they say what it means anyway."""
+    if onnx.defs.has(node.op_type, max_inclusive_version=opset):
+        known = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset).attributes
+        for name in _defaults(node) - set(known):
+            node.attributes.pop(name)
+
+
+def _defaults(node: ir.Node) -> set[str]:
+    """Return the attributes of one of our operators that are written, but have their default value."""
+    declared = OPS[node.op_type].attributes
+    return {
+        name
+        for name, attribute in node.attributes.items()
+        if name in declared and attribute.value == declared[name].default
+    }
 
 
 def _inside(node: ir.Node) -> Iterator[ir.Node]:
@@ -194,7 +230,9 @@ def _use(node: ir.Node) -> _Use:
         else None
         for value in node.inputs
     )
-    attributes = frozenset(node.attributes) - ({"reduction"} if _is_ours(node) else set())
+    attributes = frozenset(node.attributes) - (
+        {"reduction", *_defaults(node)} if _is_ours(node) else frozenset()
+    )
     return _Use(node.domain, node.op_type, attributes, types)
 
 
