@@ -59,6 +59,10 @@ class EvaluationError(MdfScatterError, RuntimeError):
     """A model failed while it ran, in an engine or operator that is not ours."""
 
 
+class RenderError(MdfScatterError, RuntimeError):
+    """A picture could not be rendered: the `graphviz-pure` command is missing, fails or takes too long."""
+
+
 def listed(names: Iterable[str]) -> str:
     """Write names as they stand in a message: `'add', 'mul' or 'none'`.
 

@@ -159,3 +159,43 @@ def test_import_and_help_are_fast() -> None:
     assert (
         best(["-c", "import sys; from mdf_scatter.cli import main; sys.argv[1:] = ['--help']; main()"]) < 0.3
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("empty.yaml", b"", "is empty"),
+        ("cut.json", b'{"m": {"graphs": {"g": {"nodes"', "line 1"),
+        ("notyaml.yaml", b"a: [1, 2\nb: }", "line 2"),
+        ("tag.yaml", b"m: !!python/object/apply:os.system ['true']", "line 1"),
+        ("number.yaml", b"5", "expected a mapping"),
+        ("list.json", b"[1, 2]", "expected a mapping"),
+        ("binary.yaml", bytes(range(256)) * 10, ""),
+        ("cut.bson", b"\x20\x00\x00\x00\x03", ""),
+        ("cut.onnx", b"\x08\x07\x12\xff\xff", ""),
+        ("bomb.yaml", b"a: &a [1,1,1,1,1,1,1,1,1]\n" + b"".join(
+            f"x{i}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n".encode() for i in range(12)
+        ), ""),
+        ("deep.json", b"[" * 100_000, ""),
+        ("model.txt", b"m: {graphs: {}}", "'.txt'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_one_line_and_exit_code_2(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    for order in ("run", "check"):
+        done = command(order, tmp_path / name)
+        assert done.returncode == 2, done.stdout + done.stderr
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("mdf-scatter: ")
+        assert name in line
+        assert says in line
+        assert len(line) < 500
+
+
+def test_a_directory_is_not_a_model(tmp_path: Path) -> None:
+    (tmp_path / "folder.yaml").mkdir()
+    done = command("run", tmp_path / "folder.yaml")
+    assert done.returncode == 2
+    assert done.stderr.endswith("folder.yaml: is a directory; expected a model file\n")

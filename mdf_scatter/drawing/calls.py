@@ -12,6 +12,7 @@ from modeci_mdf.mdf import Node, Parameter
 
 from mdf_scatter.drawing.tensor_type import is_array
 from mdf_scatter.drawing.values import full_text
+from mdf_scatter.ops import OPS
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -79,8 +80,8 @@ def is_constant(parameter: Parameter, known: set[str]) -> bool:
 def tensor_constants(node: Node) -> dict[str, object]:
     """Return the arrays that stand for an operator's tensor inputs, by name.
 
-    An operator's tensor inputs are those of the ONNX operator of its name; what it takes besides
-    them are options.
+    An operator's tensor inputs are those of ours, or of the ONNX operator, of its name; what it takes
+    besides them are options.
     """
     known = names(node)
     arrays = {p.id: p.value for p in node.parameters if is_constant(p, known) and is_array(p.value)}
@@ -98,7 +99,9 @@ def tensor_constants(node: Node) -> dict[str, object]:
 
 @cache
 def operator_inputs(operator: str) -> frozenset[str]:
-    """Return the names of an ONNX operator's inputs, or an empty set for any other function."""
+    """Return the names of an operator's inputs, or an empty set for any other function."""
+    if operator in OPS:
+        return frozenset(OPS[operator].inputs)
     if not is_onnx_operator(operator):
         return frozenset()
     return frozenset(item.name for item in onnx.defs.get_schema(operator).inputs)

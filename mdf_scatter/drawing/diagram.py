@@ -43,7 +43,7 @@ class Diagram:
         """The diagram as SVG, the same text on every platform.
 
         Raises:
-            MdfScatterError: The command `graphviz-pure` is not installed, or takes too long.
+            RenderError: The command `graphviz-pure` is not installed, or takes too long.
         """
         return render.svg(self.dot, self.title, self.alt)
 
@@ -52,7 +52,7 @@ class Diagram:
         """The diagram as PNG, at 192 dots per inch where it is not too large for that.
 
         Raises:
-            MdfScatterError: The command `graphviz-pure` is not installed, or takes too long.
+            RenderError: The command `graphviz-pure` is not installed, or takes too long.
         """
         return render.png(self.dot, render.size(self.svg))
 
@@ -61,7 +61,7 @@ class Diagram:
 
         Raises:
             FormatError: The suffix is another one.
-            MdfScatterError: The command `graphviz-pure` is not installed, or takes too long.
+            RenderError: The command `graphviz-pure` is not installed, or takes too long.
         """
         target = Path(path)
         suffix = target.suffix.lower()

@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from modeci_mdf.mdf import Edge, Graph, Node
 
-from mdf_scatter.drawing.calls import calls, is_constant, names
+from mdf_scatter.drawing.calls import Call, calls, is_constant, names
 from mdf_scatter.drawing.tensor_type import UNKNOWN, TensorType, declared, of_value
-
-# Operators whose output has the type of one of their inputs, by that input's name.
-_TYPE_OF = {"ScatterND": "data", "ScatterElements": "data"}
+from mdf_scatter.ops import OPS
 
 
 class Place(NamedTuple):
@@ -74,6 +72,13 @@ def _output_types(node: Node, inputs: dict[Place, TensorType]) -> dict[str, Tens
         if is_constant(parameter, known):
             named[parameter.id] = of_value(parameter.value)
     for call in calls(node):
-        source = call.args.get(_TYPE_OF.get(call.operator, ""))
-        named[call.id] = named.get(source, UNKNOWN) if isinstance(source, str) else of_value(source)
+        op = OPS.get(call.operator)
+        if op is not None:
+            dtype = _argument(call, op.dtype_from, named).dtype
+            named[call.id] = TensorType(dtype, _argument(call, op.shape_from, named).shape)
     return {port.id: named.get(port.value or "", UNKNOWN) for port in node.output_ports}
+
+
+def _argument(call: Call, name: str, named: dict[str, TensorType]) -> TensorType:
+    source = call.args.get(name)
+    return named.get(source, UNKNOWN) if isinstance(source, str) else of_value(source)

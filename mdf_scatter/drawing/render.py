@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from mdf_scatter.drawing.style import FALLBACKS
-from mdf_scatter.errors import MdfScatterError
+from mdf_scatter.errors import RenderError
 
 COMMAND = "graphviz-pure"
 SECONDS = 120
@@ -29,7 +29,7 @@ def svg(dot: str, title: str, description: str) -> str:
     """Render DOT to SVG that says what it shows, and has tooltips that browsers show.
 
     Raises:
-        MdfScatterError: The command is not installed, fails, or takes longer than two minutes.
+        RenderError: The command is not installed, fails, or takes longer than two minutes.
     """
     root = ET.fromstring(_run(dot, "-Tsvg"))  # noqa: S314 - it comes from our own command
     for element in list(root.iter(f"{{{_SVG}}}g")):
@@ -59,7 +59,7 @@ def png(dot: str, points: tuple[float, float]) -> bytes:
         points: Its width and height, in points.
 
     Raises:
-        MdfScatterError: The command is not installed, fails, or takes longer than two minutes.
+        RenderError: The command is not installed, fails, or takes longer than two minutes.
     """
     width, height = points
     # Kept within what viewers open; a diagram larger than that is for SVG.
@@ -71,7 +71,7 @@ def size(svg: str) -> tuple[float, float]:
     """Return the width and height that a rendered SVG states, in points."""
     match = _SIZE.search(svg)
     if match is None:
-        raise MdfScatterError(f"{COMMAND}: the SVG states no width and height in points")
+        raise RenderError(f"{COMMAND}: the SVG states no width and height in points")
     return float(match[1]), float(match[2])
 
 
@@ -97,14 +97,14 @@ def _run(dot: str, *options: str) -> bytes:
             [_command(), *options], input=dot.encode(), capture_output=True, timeout=SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise MdfScatterError(
+        raise RenderError(
             f"{COMMAND}: no picture after {SECONDS} s; the diagram has too many nodes or wires; "
             "save it as .dot and render it with other options"
         ) from error
     if done.returncode or not done.stdout:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         errors = [line for line in said if line.startswith("Error")] or said[-1:] or ["no message"]
-        raise MdfScatterError(f"{COMMAND}: exit status {done.returncode}: {errors[0]}")
+        raise RenderError(f"{COMMAND}: exit status {done.returncode}: {errors[0]}")
     return done.stdout
 
 
@@ -113,7 +113,7 @@ def _command() -> str:
     scripts = Path(sys.executable).parent
     found = shutil.which(COMMAND, path=str(scripts)) or shutil.which(COMMAND)
     if found is None:
-        raise MdfScatterError(
+        raise RenderError(
             f"{COMMAND}: command not found in {str(scripts)!r} or in PATH; run: pip install {COMMAND}"
         )
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,18 @@ def read_array(op: str, name: str, value: Any) -> Array:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def read_indices(op: str, value: Any) -> Array:
+def read_gathered(op: str, value: Any) -> Array:
+    """Return `value` as the array `data` of an operator that only moves what is there."""
+    data = read_array(op, "data", value)
+    check_dtype(op, "data", data)
+    if data.dtype.kind in "OT":
+        read_text(op, "data", data)  # objects, and StringDType's missing values, may be no strings
+    return data
+
+
+def read_indices(op: str, value: Any, argument: str = "indices") -> Array:
     """Return `value` as an array of integers; an empty list, which tells no dtype, is int64."""
-    indices = read_array(op, "indices", value)
+    indices = read_array(op, argument, value)
     if isinstance(value, (list, tuple)) and not indices.size:
         return indices.astype(np.int64)
     name = name_of(indices.dtype)
@@ -51,7 +60,7 @@ def read_indices(op: str, value: Any) -> Array:
         return indices.astype(np.int64)
     if indices.dtype.kind not in "iu":
         name = "object" if name == "string" else name
-        raise OperatorError(op, f"indices has dtype {name}; expected an integer dtype, such as int64")
+        raise OperatorError(op, f"{argument} has dtype {name}; expected an integer dtype, such as int64")
     return indices
 
 
@@ -70,6 +79,22 @@ def read_like(op: str, name: str, value: Any, like: str, other: Array) -> Array:
             " expected the same dtype: cast one of them first, with astype",
         )
     return array
+
+
+def read_integer(op: str, name: str, value: Any) -> int:
+    """Return an attribute that is an integer."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        written = " ".join(repr(value).split())  # an array's is of several lines
+        raise OperatorError(op, f"{name} is {written}; expected an integer")
+    return int(value)
+
+
+def read_axis(op: str, value: Any, name: str, rank: int) -> int:
+    """Return the attribute `axis`, counted from the start, of an argument `name` of some rank >= 1."""
+    axis = read_integer(op, "axis", value)
+    if not -rank <= axis < rank:
+        raise OperatorError(op, f"axis is {axis}; expected {-rank}..{rank - 1}, as {name} has rank {rank}")
+    return axis % rank
 
 
 def check_choice(op: str, name: str, value: Any, choices: Sequence[str]) -> None:
@@ -105,13 +130,22 @@ def check_outputs_name(op: str, value: Any) -> None:
         raise OperatorError(op, f"specified_outputs_name is {value!r}; expected one name, for the one output")
 
 
+def check_dtype(op: str, name: str, array: Array, known: Sequence[str] = STANDARD + NARROW) -> None:
+    """Check that the dtype of an array is a known one; strings of all kinds are `string`."""
+    if _type_name(array) not in known:
+        raise OperatorError(op, f"{name} has dtype {_type_name(array)}; expected {listed(known)}")
+
+
+def _type_name(array: Array) -> str:
+    return "string" if is_string(array.dtype) else name_of(array.dtype)
+
+
 def check_reduction(op: str, reduction: Any, data: Array) -> None:
     """Check that `reduction` is one there is, and one that the dtype of `data` has."""
     check_choice(op, "reduction", reduction, REDUCTIONS)
-    own = "string" if is_string(data.dtype) else name_of(data.dtype)
-    if own not in STANDARD and own not in NARROW:
-        names = STANDARD + NARROW if reduction == "none" else STANDARD
-        raise OperatorError(op, f"data has dtype {own}; expected {listed(names)}")
+    own = _type_name(data)
+    if own not in NARROW:
+        check_dtype(op, "data", data, STANDARD + NARROW if reduction == "none" else STANDARD)
     reason, lacking = "", tuple[str, ...]()
     if own in NARROW:
         reason, lacking = "it is a type without arithmetic", REDUCTIONS[1:]
@@ -144,13 +178,24 @@ def check_out(op: str, out: Any, data: Array) -> None:
         raise OperatorError(op, "out is read-only; expected an array that can be written")
 
 
-def resolve_rows(op: str, indices: Array, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+def resolve_rows(
+    op: str,
+    indices: Array,
+    sizes: Sequence[int],
+    *,
+    name: str = "indices",
+    of: str = "data",
+    first_axis: int = 0,
+) -> npt.NDArray[np.int64]:
     """Turn multi-dimensional indices into numbers of rows, counting in row-major order.
 
     Args:
         op: Name of the operator, for messages.
         indices: int[..., k], each value j of a k-tuple in -sizes[j]..sizes[j]-1.
-        sizes: The k leading sizes of the indexed array.
+        sizes: The k sizes of the indexed axes.
+        name: What the operator calls `indices`, for messages.
+        of: What it calls the indexed array.
+        first_axis: The axis of it that sizes[0] is the size of.
 
     Returns:
         A new array, one row number in 0..prod(sizes)-1 for each k-tuple.
@@ -159,31 +204,54 @@ def resolve_rows(op: str, indices: Array, sizes: Sequence[int]) -> npt.NDArray[n
     if not rows.size:
         return rows
     for axis, size in enumerate(sizes):
-        column = indices[..., axis]
-        lowest = column.min()
-        # Compared before it is cast: as int64, a uint64 above 2**63 would be a negative index.
-        if lowest < -size or column.max() >= size:
-            raise OperatorError(op, _out_of_range(indices, sizes))
-        numbers = column.reshape(-1).astype(np.int64)
-        if lowest < 0:
-            numbers[numbers < 0] += size
+        numbers = _from_start(indices[..., axis], size)
+        if numbers is None:
+            is_outside = [_is_outside(indices[..., axis], size) for axis, size in enumerate(sizes)]
+            place = _first_place(np.stack(is_outside, axis=-1))
+            axis = place[-1]
+            raise OperatorError(op, _out_of_range(name, indices, place, of, first_axis + axis, sizes[axis]))
         rows *= size
-        rows += numbers
+        rows += numbers.reshape(-1)
     return rows
 
 
-def _out_of_range(indices: Array, sizes: Sequence[int]) -> str:
-    """Describe the first index, in row-major order, that is out of its axis."""
-    is_wrong = np.stack(
-        [(indices[..., axis] < -size) | (indices[..., axis] >= size) for axis, size in enumerate(sizes)],
-        axis=-1,
-    )
-    place = tuple(int(number) for number in np.unravel_index(np.argmax(is_wrong), is_wrong.shape))
-    axis, size = place[-1], sizes[place[-1]]
-    found = f"indices[{', '.join(map(str, place))}] is {indices[place]}"
+def resolve_axis(op: str, indices: Array, size: int, axis: int) -> npt.NDArray[np.int64]:
+    """Return indices into one axis of `data`, counted from its start, as a new array."""
+    if not indices.size:
+        return np.zeros(indices.shape, np.int64)
+    numbers = _from_start(indices, size)
+    if numbers is None:
+        place = _first_place(_is_outside(indices, size))
+        raise OperatorError(op, _out_of_range("indices", indices, place, "data", axis, size))
+    return numbers
+
+
+def _from_start(indices: Array, size: int) -> npt.NDArray[np.int64] | None:
+    """Return indices with the negative ones counted from the end; None where one is out of range."""
+    lowest = indices.min()
+    # Compared before it is cast: as int64, a uint64 above 2**63 would be a negative index.
+    if lowest < -size or indices.max() >= size:
+        return None
+    numbers = indices.astype(np.int64, order="C")
+    if lowest < 0:
+        numbers[numbers < 0] += size
+    return numbers
+
+
+def _is_outside(indices: Array, size: int) -> npt.NDArray[np.bool]:
+    outside: npt.NDArray[np.bool] = (indices < -size) | (indices >= size)
+    return outside
+
+
+def _first_place(is_wrong: npt.NDArray[np.bool]) -> tuple[int, ...]:
+    return tuple(int(number) for number in np.unravel_index(np.argmax(is_wrong), is_wrong.shape))
+
+
+def _out_of_range(name: str, indices: Array, place: tuple[int, ...], of: str, axis: int, size: int) -> str:
+    found = f"{name}{list(place)} is {indices[place]}"
     if size == 0:
-        return f"{found}, but axis {axis} of data has size 0: no index into it is valid"
-    return f"{found}; expected {-size}..{size - 1} (axis {axis} of data)"
+        return f"{found}, but axis {axis} of {of} has size 0: no index into it is valid"
+    return f"{found}; expected {-size}..{size - 1} (axis {axis} of {of})"
 
 
 def read_text(op: str, name: str, array: Array) -> Array:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import is_string
-from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels import REDUCTIONS, scatter_rows
-from mdf_scatter.ops.arguments import (
-    check_out,
-    check_reduction,
-    read_array,
-    read_indices,
-    read_like,
-    read_text,
-    resolve_rows,
-    write_text,
-)
-from mdf_scatter.ops.op import Attribute, Case, Op, add_op
+from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of
+from mdf_scatter.errors import OperatorError, listed
+from mdf_scatter.kernels import REDUCTIONS, WIDE_REDUCTIONS
+from mdf_scatter.ops.arguments import check_choice, check_dtype, check_reduction, read_array
+from mdf_scatter.ops.onnx_forms import scatter_form
+from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
+from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
+from mdf_scatter.ops.vjp import scatter_pullback
 
 NAME = "ScatterND"
+_NAMES = Names(NAME)
+
+WIDE_ATTRIBUTES = {
+    "reduction": Attribute("none", WIDE_REDUCTIONS, "What becomes of an element that an update meets."),
+    "include_self": Attribute(True, (), "Whether an element takes part in what its updates are reduced to."),
+}
+"""The attributes of a scatter that nodes and functions have; ONNX has neither "mean" nor the second."""
+
+_NO_MEAN = {
+    "bool": ("truth values have no quotient", REDUCTIONS),
+    "string": ("strings have no quotient", ("none", "add", "max", "min")),
+} | dict.fromkeys(NARROW, ("it is a type without arithmetic", ("none",)))
+"""Dtypes that have no mean: why, and which reductions they have."""
 
 
 def scatter_nd(
@@ -69,57 +76,52 @@ def scatter_nd(
     """
     data = read_array(NAME, "data", data)
     check_reduction(NAME, reduction, data)
-    indices = read_indices(NAME, indices)
-    updates = read_like(NAME, "updates", updates, "data", data)
-    _check_shapes(data.shape, indices.shape, updates.shape)
-    depth = indices.shape[-1]
-    rows = resolve_rows(NAME, indices, data.shape[:depth])
-    if out is not None:
-        check_out(NAME, out, data)
-
-    row_shape = (math.prod(data.shape[:depth]), math.prod(data.shape[depth:]))
-    update_shape = (len(rows), row_shape[1])
-    if is_string(data.dtype):
-        text = read_text(NAME, "data", data)
-        terms = read_text(NAME, "updates", updates)
-        scatter_rows(text.reshape(row_shape), rows, terms.reshape(update_shape), reduction)
-        return write_text(NAME, text, data, out)
-
-    if out is not None and np.may_share_memory(out, updates):
-        updates = updates.copy()
-    in_place = out is not None and out.flags.carray
-    result = np.asarray(out) if in_place else np.empty(data.shape, data.dtype)
-    np.copyto(result, data)
-    terms = np.ascontiguousarray(updates).reshape(update_shape)
-    scatter_rows(result.reshape(row_shape), rows, terms, reduction)
-    if out is None:
-        return result
-    if not in_place:
-        np.copyto(out, result)
-    return out
+    return scatter_slices(_NAMES, data, indices, updates, reduction, out=out)
 
 
-def _check_shapes(data: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...]) -> None:
-    if not data:
-        raise OperatorError(NAME, "data is a scalar; expected rank 1 or more")
-    if not indices:
+def _forward(
+    data: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    updates: npt.ArrayLike,
+    reduction: str = "none",
+    include_self: bool = True,
+) -> npt.NDArray[Any]:
+    """Compute what `scatter_nd` does, with what nodes and functions have beyond ONNX."""
+    data = read_array(NAME, "data", data)
+    check_wide_reduction(NAME, reduction, include_self, data)
+    return scatter_slices(_NAMES, data, indices, updates, reduction, include_self)
+
+
+def _pullback(
+    data: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    updates: npt.ArrayLike,
+    reduction: str = "none",
+    include_self: bool = True,
+    *,
+    output: npt.NDArray[Any],
+) -> Pullback:
+    data = read_array(NAME, "data", data)
+    rows, width, updates = read_slices(_NAMES, data, indices, updates)
+    shapes = data.shape, None, updates.shape
+    return scatter_pullback(NAME, shapes, data, rows, width, updates, output, reduction, include_self)
+
+
+def check_wide_reduction(op: str, reduction: Any, include_self: Any, data: npt.NDArray[Any]) -> None:
+    """Check what nodes and functions have beyond ONNX: the reduction "mean", and `include_self`."""
+    check_choice(op, "reduction", reduction, WIDE_REDUCTIONS)
+    if not isinstance(include_self, (bool, np.bool_)):
+        raise OperatorError(op, f"include_self is {include_self!r}; expected True or False")
+    if reduction != "mean":
+        check_reduction(op, reduction, data)
+        return
+    own = "string" if is_string(data.dtype) else name_of(data.dtype)
+    if own in _NO_MEAN:
+        reason, left = _NO_MEAN[own]
         raise OperatorError(
-            NAME, "indices is a scalar; expected rank 1 or more: the last axis holds one index, as in [[4]]"
+            op, f"reduction is 'mean' and data has dtype {own}, but {reason}; expected {listed(left)}"
         )
-    depth = indices[-1]
-    if depth > len(data):
-        raise OperatorError(
-            NAME,
-            f"indices has shape {indices}, so that an index has {depth} numbers;"
-            f" expected at most {len(data)}, the rank of data",
-        )
-    batch, slice_ = indices[:-1], data[depth:]
-    if updates != batch + slice_:
-        raise OperatorError(
-            NAME,
-            f"updates has shape {updates}; expected indices.shape[:-1] + data.shape[{depth}:]"
-            f" = {batch} + {slice_} = {batch + slice_}",
-        )
+    check_dtype(op, "data", data, STANDARD)
 
 
 _RAMP = np.array([1, 2, 3, 4, 5, 6, 7, 8], np.float32)
@@ -249,17 +251,17 @@ SCATTER_ND = add_op(
     Op(
         name=NAME,
         inputs=("data", "indices", "updates"),
-        attributes={
-            "reduction": Attribute("none", REDUCTIONS, "What becomes of an element that an update meets.")
-        },
+        attributes=WIDE_ATTRIBUTES,
         versions={
             11: "The operator: updates replace what they meet.",
             13: "Adds bfloat16.",
             16: "Adds the attribute reduction, with 'none', 'add' and 'mul'.",
             18: "Adds the reductions 'max' and 'min'.",
         },
-        forward=scatter_nd,
+        forward=_forward,
+        onnx_form=partial(scatter_form, NAME),
         cases=CASES,
         doc="A copy of a tensor with slices of it replaced, or reduced with, by index.",
+        pullback=_pullback,
     )
 )

@@ -1,0 +1,177 @@
+"""What the operators that index whole rows share, whatever they call their inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdf_scatter.dtypes import is_string
+from mdf_scatter.errors import OperatorError
+from mdf_scatter.kernels import scatter_rows
+from mdf_scatter.ops.arguments import (
+    check_out,
+    read_indices,
+    read_like,
+    read_text,
+    resolve_rows,
+    write_text,
+)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What an operator calls itself and its inputs, for messages.
+
+    Attributes:
+        op: Its name in `OPS`.
+        data: The tensor that is indexed.
+        shape: What tells the sizes of that tensor.
+        indices: The indices into it.
+        updates: What is written there.
+    """
+
+    op: str
+    data: str = "data"
+    shape: str = "data.shape"
+    indices: str = "indices"
+    updates: str = "updates"
+
+
+def scatter_slices(
+    names: Names,
+    data: Array,
+    indices: npt.ArrayLike,
+    updates: npt.ArrayLike,
+    reduction: str,
+    include_self: bool = True,
+    out: Array | None = None,
+) -> Array:
+    """Compute ScatterND for an operator that may call the inputs by other names.
+
+    Args:
+        names: The operator's names.
+        data: T[d0..dr-1], of a dtype that has the reduction, in native byte order.
+        indices: As the caller gave it, to be int[i0..iq-2, k].
+        updates: As the caller gave it, to be T[i0..iq-2, dk..dr-1].
+        reduction: One of `WIDE_REDUCTIONS`.
+        include_self: Whether data takes part in the reduction on touched rows.
+        out: Where the result goes; it may be `data`.
+    """
+    rows, width, terms = read_slices(names, data, indices, updates)
+    if out is not None:
+        check_out(names.op, out, data)
+    return scatter(names, data, rows, width, terms, reduction, include_self, out)
+
+
+def read_slices(
+    names: Names, data: Array, indices: npt.ArrayLike, updates: npt.ArrayLike
+) -> tuple[npt.NDArray[np.int64], int, Array]:
+    """Return the rows of `data` that ScatterND writes, (N,), their width, and the updates; see there."""
+    op = names.op
+    indices = read_indices(op, indices, names.indices)
+    updates = read_like(op, names.updates, updates, names.data, data)
+    check_index(names, data.shape, indices.shape)
+    depth = indices.shape[-1]
+    batch, slice_ = indices.shape[:-1], data.shape[depth:]
+    if updates.shape != batch + slice_:
+        raise OperatorError(
+            op,
+            f"{names.updates} has shape {updates.shape};"
+            f" expected {names.indices}.shape[:-1] + {names.shape}[{depth}:]"
+            f" = {batch} + {slice_} = {batch + slice_}",
+        )
+    rows = resolve_rows(op, indices, data.shape[:depth], name=names.indices, of=names.data)
+    return rows, math.prod(slice_), updates
+
+
+def check_index(names: Names, data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int = 0) -> None:
+    """Check that tensors of these shapes can be indexed by each other, after some batch axes."""
+    op = names.op
+    if not data:
+        raise OperatorError(op, f"{names.data} is a scalar; expected rank 1 or more")
+    if not indices:
+        raise OperatorError(
+            op,
+            f"{names.indices} is a scalar; expected rank 1 or more:"
+            " the last axis holds one index, as in [[4]]",
+        )
+    if not 0 <= batch_dims < min(len(data), len(indices)):
+        raise OperatorError(
+            op,
+            f"batch_dims is {batch_dims}; expected 0..{min(len(data), len(indices)) - 1},"
+            f" as {names.data} has rank {len(data)} and {names.indices} {len(indices)}",
+        )
+    if data[:batch_dims] != indices[:batch_dims]:
+        raise OperatorError(
+            op,
+            f"{names.indices} has shape {indices} and {names.data} {data};"
+            f" expected the same sizes up to axis {batch_dims - 1}, as batch_dims is {batch_dims}",
+        )
+    if indices[-1] > len(data) - batch_dims:
+        most = f"{len(data) - batch_dims}, the rank of {names.data}"
+        raise OperatorError(
+            op,
+            f"{names.indices} has shape {indices}, so that an index has {indices[-1]} numbers;"
+            f" expected at most {most}{' less batch_dims' if batch_dims else ''}",
+        )
+
+
+def scatter(
+    names: Names,
+    data: Array,
+    rows: npt.NDArray[np.int64],
+    width: int,
+    updates: Array,
+    reduction: str,
+    include_self: bool = True,
+    out: Array | None = None,
+) -> Array:
+    """Return `data`, seen as rows of `width` elements, with `updates` reduced into some of its rows.
+
+    Args:
+        names: The operator's names.
+        data: T[...], in native byte order.
+        rows: The row each update goes to, (N,), all of them rows that there are.
+        width: Elements in a row.
+        updates: N * width elements of any shape; for strings, of any kind of strings.
+        reduction: One of `WIDE_REDUCTIONS`.
+        include_self: Whether data takes part in the reduction on touched rows.
+        out: Where the result goes, checked; it may be `data`, or overlap any argument.
+
+    Returns:
+        `out`, or a new C-contiguous array.
+    """
+    if is_string(data.dtype):
+        text = read_text(names.op, names.data, data)
+        terms = read_text(names.op, names.updates, updates)
+        _scatter(text, rows, width, terms, reduction, include_self)
+        return write_text(names.op, text, data, out)
+    if out is not None and np.may_share_memory(out, updates):
+        updates = updates.copy()
+    in_place = out is not None and out.flags.carray
+    result = np.asarray(out) if in_place else np.empty(data.shape, data.dtype)
+    np.copyto(result, data)
+    _scatter(result, rows, width, np.ascontiguousarray(updates), reduction, include_self)
+    if out is None:
+        return result
+    if not in_place:
+        np.copyto(out, result)
+    return out
+
+
+def _scatter(
+    result: Array,
+    rows: npt.NDArray[np.int64],
+    width: int,
+    updates: Array,
+    reduction: str,
+    include_self: bool,
+) -> None:
+    if updates.size:
+        scatter_rows(result.reshape(-1, width), rows, updates.reshape(-1, width), reduction, include_self)
