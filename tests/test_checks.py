@@ -167,23 +167,23 @@ VALUES = "nodes/x/parameters/"
         (
             {ARGS + "redction": "reduction"},
             [
-                "error: g.x.scatter: ScatterND has no argument 'redction'; expected 'data', 'indices',"
-                " 'lda_coeff', 'reduction', 'specified_outputs_name', 'training' or 'updates';"
+                "error: g.x.scatter: ScatterND has no argument 'redction'; expected 'data', 'include_self',"
+                " 'indices', 'lda_coeff', 'reduction', 'specified_outputs_name', 'training' or 'updates';"
                 " did you mean 'reduction'?"
             ],
         ),
         (
             {VALUES + "reduction/value": "sum"},
             [
-                "error: g.x.scatter: ScatterND: reduction is 'sum'; expected 'none', 'add', 'mul', 'max' or"
-                " 'min'"
+                "error: g.x.scatter: ScatterND: reduction is 'sum'; expected 'none', 'add', 'mul', 'max',"
+                " 'min' or 'mean'"
             ],
         ),
         (
             {ARGS + "reduction": "ad"},
             [
-                "error: g.x.scatter: ScatterND: reduction is 'ad'; expected 'none', 'add', 'mul', 'max' or"
-                " 'min'; did you mean 'add'?"
+                "error: g.x.scatter: ScatterND: reduction is 'ad'; expected 'none', 'add', 'mul', 'max',"
+                " 'min' or 'mean'; did you mean 'add'?"
             ],
         ),
         ({ARGS + "reduction": "max"}, []),
@@ -193,7 +193,7 @@ VALUES = "nodes/x/parameters/"
             {VALUES + "reduction/value": ["add"]},
             [
                 "error: g.x.scatter: ScatterND: reduction is of type list; expected the text 'none', 'add',"
-                " 'mul', 'max' or 'min'"
+                " 'mul', 'max', 'min' or 'mean'"
             ],
         ),
         (

@@ -14,11 +14,18 @@ import numpy.typing as npt
 from mdf_scatter.kernels import vectorized
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
-"""What becomes of an element that an update meets."""
+"""What becomes of an element that an update meets, in ONNX."""
+
+WIDE_REDUCTIONS = (*REDUCTIONS, "mean")
+"""What becomes of it where ONNX's bounds do not hold: in nodes, MDF functions and graphs."""
 
 
 def scatter_rows(
-    out: npt.NDArray[Any], rows: npt.NDArray[np.int64], updates: npt.NDArray[Any], reduction: str
+    out: npt.NDArray[Any],
+    rows: npt.NDArray[np.int64],
+    updates: npt.NDArray[Any],
+    reduction: str,
+    include_self: bool = True,
 ) -> None:
     """Reduce `updates` into the rows of `out`, in place and in order.
 
@@ -27,7 +34,9 @@ def scatter_rows(
             order; strings are objects.
         rows: The row each update goes to, (N,), in 0..R-1.
         updates: (N, S), C-contiguous, dtype of `out`, sharing no memory with it.
-        reduction: One of `REDUCTIONS`.
+        reduction: One of `WIDE_REDUCTIONS`; "mean" for numbers only.
+        include_self: Whether what is in a row before takes part; if not, the first update to the row
+            is what the others are reduced with. "none" has no use for it.
     """
     if updates.size:
-        vectorized.scatter_rows(out, rows, updates, reduction)
+        vectorized.scatter_rows(out, rows, updates, reduction, include_self)

@@ -17,7 +17,11 @@ Combine = Callable[[Any, Any], Any]
 
 
 def scatter_nd(
-    data: npt.NDArray[Any], indices: npt.NDArray[Any], updates: npt.NDArray[Any], reduction: str = "none"
+    data: npt.NDArray[Any],
+    indices: npt.NDArray[Any],
+    updates: npt.NDArray[Any],
+    reduction: str = "none",
+    include_self: bool = True,
 ) -> npt.NDArray[Any]:
     """Compute ScatterND on valid arguments, as ONNX words it.
 
@@ -25,7 +29,8 @@ def scatter_nd(
         data: T[d0..dr-1].
         indices: int[i0..iq-2, k].
         updates: T[i0..iq-2, dk..dr-1].
-        reduction: "none", "add", "mul", "max" or "min".
+        reduction: "none", "add", "mul", "max", "min" or "mean".
+        include_self: Whether an element takes part in what its updates are reduced to.
 
     Returns:
         A new array of data's shape and dtype; for strings of any kind, an array of objects.
@@ -38,7 +43,7 @@ def scatter_nd(
     # Halves are rounded once, at the end: 4096 ones added to a float16 zero are 4096, not 2048.
     sums = result.astype(np.float32) if through_float32 else result
     terms = updates.astype(np.float32) if through_float32 else updates
-    touched = np.zeros(data.shape, bool)
+    counts = np.zeros(data.shape, np.int64)
     combine = COMBINE[reduction]
     depth = indices.shape[-1]
     with np.errstate(all="ignore"):
@@ -46,8 +51,14 @@ def scatter_nd(
             index = tuple(int(number) for number in indices[position])
             for offset in np.ndindex(data.shape[depth:]):
                 place = (*index, *offset)
-                sums[place] = combine(sums[place], terms[(*position, *offset)])
-                touched[place] = True
+                term = terms[(*position, *offset)]
+                is_alone = counts[place] == 0 and not include_self
+                sums[place] = term if is_alone else combine(sums[place], term)
+                counts[place] += 1
+        touched = counts > 0
+        if reduction == "mean":
+            for place in zip(*np.nonzero(touched), strict=True):
+                sums[place] = _quotient(sums[place], int(counts[place]) + include_self)
         if through_float32:
             result[touched] = sums[touched].astype(data.dtype)
     return result
@@ -90,8 +101,23 @@ def _min(element: Any, update: Any) -> Any:
     return min(element, update)
 
 
+def _quotient(element: Any, count: int) -> Any:
+    if isinstance(element, np.integer):
+        return int(element) // count
+    if isinstance(element, np.complexfloating):
+        return complex(element.real / count, element.imag / count)
+    return element / count
+
+
 def _are_zeros(element: Any, update: Any) -> bool:
     return isinstance(element, np.floating) and bool(element == update == 0)
 
 
-COMBINE: dict[str, Combine] = {"none": _none, "add": _add, "mul": _mul, "max": _max, "min": _min}
+COMBINE: dict[str, Combine] = {
+    "none": _none,
+    "add": _add,
+    "mul": _mul,
+    "max": _max,
+    "min": _min,
+    "mean": _add,
+}

@@ -24,20 +24,61 @@ MOVABLE_ROW = 1 << 16
 """Bytes up to which a row is faster moved as one item than as its elements."""
 
 
-def scatter_rows(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
+def scatter_rows(out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool) -> None:
     """Reduce `updates` (N, S) into the rows of `out` (R, S); see `mdf_scatter.kernels.scatter_rows`."""
     if reduction == "none":
         _assign(out, rows, updates)
-        return
+    elif out.dtype in (np.float16, BFLOAT16):
+        _reduce_through_float32(out, rows, updates, reduction, include_self)
+    elif reduction == "mean":
+        scatter_rows(out, rows, updates, "add", include_self)
+        touched, place = places(rows, len(out))
+        counts = np.bincount(place) + include_self
+        out[touched] = divided(out[touched], counts[:, np.newaxis])
+    elif include_self:
+        _reduce_any(out, rows, updates, reduction)
+    else:
+        is_first = _is_first(rows, len(out))
+        _assign(out, rows[is_first], updates[is_first])
+        _reduce_any(out, rows[~is_first], updates[~is_first], reduction)
+
+
+def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
+    """Return the rows of `height` that updates go to, in ascending order, and each update's place there."""
+    is_touched = np.zeros(height, np.bool)
+    is_touched[rows] = True
+    touched = np.flatnonzero(is_touched)
+    place = np.empty(height, np.int64)  # never filled: what is not touched costs no memory
+    place[touched] = np.arange(len(touched))
+    return touched, place[rows]
+
+
+def is_last(rows: Rows, height: int) -> npt.NDArray[np.bool]:
+    """Tell of each update whether it is the last one to its row."""
+    numbers = np.arange(len(rows))
+    last = np.empty(height, np.int64)  # never filled: what is not touched costs no memory
+    last[rows] = numbers  # in order, as in _assign
+    return np.equal(last[rows], numbers)
+
+
+def _is_first(rows: Rows, height: int) -> npt.NDArray[np.bool]:
+    return is_last(rows[::-1].copy(), height)[::-1]
+
+
+def divided(sums: Array, counts: npt.NDArray[np.int64]) -> Array:
+    """Return `sums` divided by `counts`, which are greater than 0 and broadcast; integers round down."""
     with np.errstate(all="ignore"):
-        if out.dtype == np.bool:
-            _reduce_bool(out, rows, updates, reduction)
-        elif out.dtype in (np.float16, BFLOAT16):
-            _reduce_through_float32(out, rows, updates, reduction)
-        elif out.dtype.kind == "f" and reduction in ("max", "min"):
-            _reduce_extremum(out, rows, updates, reduction)
-        else:
-            _reduce(out, rows, updates, UFUNCS[reduction])
+        if sums.dtype.kind in "iu":
+            # The sum has wrapped around; a count of 128 in int8 may not.
+            wide = np.uint64 if sums.dtype.kind == "u" else np.int64
+            return np.floor_divide(sums.astype(wide), counts.astype(wide)).astype(sums.dtype)
+        if sums.dtype.kind == "c":
+            # By parts, because a complex quotient makes NaN of infinity and a real divisor.
+            result = np.empty_like(sums)
+            result.real, result.imag = divided(sums.real, counts), divided(sums.imag, counts)
+            return result
+        quotient: Array = np.divide(sums, counts.astype(sums.dtype))
+        return quotient
 
 
 def _assign(out: Array, rows: Rows, updates: Array) -> None:
@@ -48,6 +89,16 @@ def _assign(out: Array, rows: Rows, updates: Array) -> None:
         out[rows] = updates
     else:
         out.view(f"V{width}")[:, 0][rows] = updates.view(f"V{width}")[:, 0]
+
+
+def _reduce_any(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
+    with np.errstate(all="ignore"):
+        if out.dtype == np.bool:
+            _reduce_bool(out, rows, updates, reduction)
+        elif out.dtype.kind == "f" and reduction in ("max", "min"):
+            _reduce_extremum(out, rows, updates, reduction)
+        else:
+            _reduce(out, rows, updates, UFUNCS[reduction])
 
 
 def _reduce(out: Array, rows: Rows, updates: Array, ufunc: np.ufunc) -> None:
@@ -72,15 +123,14 @@ def _reduce_bool(out: Array, rows: Rows, updates: Array, reduction: str) -> None
     out[rows[number], column] = deciding
 
 
-def _reduce_through_float32(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
-    is_touched = np.zeros(len(out), np.bool)
-    is_touched[rows] = True
-    touched = np.flatnonzero(is_touched)
-    place = np.empty(len(out), np.int64)  # never filled: what is not touched costs no memory
-    place[touched] = np.arange(len(touched))
+def _reduce_through_float32(
+    out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool
+) -> None:
+    touched, place = places(rows, len(out))
     wide = out[touched].astype(np.float32)
-    scatter_rows(wide, place[rows], updates.astype(np.float32), reduction)
-    out[touched] = wide.astype(out.dtype)
+    with np.errstate(all="ignore"):
+        scatter_rows(wide, place, updates.astype(np.float32), reduction, include_self)
+        out[touched] = wide.astype(out.dtype)
 
 
 def _reduce_extremum(out: Array, rows: Rows, updates: Array, reduction: str) -> None:

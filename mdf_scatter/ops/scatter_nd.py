@@ -111,7 +111,8 @@ def check_wide_reduction(op: str, reduction: Any, include_self: Any, data: npt.N
     """Check what nodes and functions have beyond ONNX: the reduction "mean", and `include_self`."""
     check_choice(op, "reduction", reduction, WIDE_REDUCTIONS)
     if not isinstance(include_self, (bool, np.bool_)):
-        raise OperatorError(op, f"include_self is {include_self!r}; expected True or False")
+        written = " ".join(repr(include_self).split())  # an array's is of several lines
+        raise OperatorError(op, f"include_self is {written}; expected True or False")
     if reduction != "mean":
         check_reduction(op, reduction, data)
         return
