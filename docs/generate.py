@@ -48,9 +48,9 @@ def operators() -> Iterator[str]:
     """Write the reference of the operators."""
     yield "# Operators"
     yield ""
-    yield "Generated from the table `OPS` by `python docs/generate.py`. Every operator is a Python function, a"
-    yield "node object, and an MDF function of the name in the heading (and with `onnx::` before it, for ONNX's"
-    yield "own). As an MDF function it also has the parameters `training` and `lda_coeff`."
+    yield "Generated from the table `OPS` by `python docs/generate.py`. Every operator is a Python function,"
+    yield "a node object, and an MDF function of the name in the heading (and with `onnx::` before it, for"
+    yield "ONNX's own). As an MDF function it also has the parameters `training` and `lda_coeff`."
     nodes = {kind.op.name: kind for kind in OperatorNode.__subclasses__()}
     for name in sorted(OPS, key=list(FUNCTIONS).index):
         op = OPS[name]
