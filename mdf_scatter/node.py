@@ -6,11 +6,10 @@ Every node has `forward` and `backward`, `to_mdf` and `add_to`; see `OperatorNod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
-from mdf_scatter.operator_node import OperatorNode
+from mdf_scatter.operator_node import OperatorNode, Settings
 from mdf_scatter.ops import OPS
-
-Names = str | Sequence[str] | None
 
 
 class ScatterND(OperatorNode):
@@ -49,24 +48,23 @@ class ScatterND(OperatorNode):
         include_self: bool = True,
         training: bool = True,
         lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
+        specified_outputs_name: str | Sequence[str] | None = None,
     ) -> None:
-        attributes = _reducing(reduction, include_self)
-        super().__init__(name, training, lda_coeff, specified_outputs_name, attributes)
+        settings = Settings(
+            training=training, lda_coeff=lda_coeff, specified_outputs_name=specified_outputs_name
+        )
+        super().__init__(name, _reducing(reduction, include_self), **settings)
 
 
 class ScatterElements(OperatorNode):
     """A copy of `data` with single elements written, or combined, along an axis.
 
     Args:
-        name: See `ScatterND`; so are `reduction`, `include_self`, `training`, `lda_coeff` and
-            `specified_outputs_name`.
+        name: See `ScatterND`.
         axis: The axis that `indices` count along; negative ones count from the end.
         reduction: See `ScatterND`.
         include_self: See `ScatterND`.
-        training: See `ScatterND`.
-        lda_coeff: See `ScatterND`.
-        specified_outputs_name: See `ScatterND`.
+        settings: `training`, `lda_coeff`, `specified_outputs_name`; see `ScatterND`.
 
     Raises:
         OperatorError: A parameter has a value it may not have.
@@ -87,23 +85,18 @@ class ScatterElements(OperatorNode):
         axis: int = 0,
         reduction: str = "none",
         include_self: bool = True,
-        training: bool = True,
-        lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
+        **settings: Unpack[Settings],
     ) -> None:
-        attributes = {"axis": axis, **_reducing(reduction, include_self)}
-        super().__init__(name, training, lda_coeff, specified_outputs_name, attributes)
+        super().__init__(name, {"axis": axis, **_reducing(reduction, include_self)}, **settings)
 
 
 class GatherND(OperatorNode):
     """The slices of `data` that `indices` name.
 
     Args:
-        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        name: See `ScatterND`.
         batch_dims: How many leading axes data and indices have in common.
-        training: See `ScatterND`.
-        lda_coeff: See `ScatterND`.
-        specified_outputs_name: See `ScatterND`.
+        settings: `training`, `lda_coeff`, `specified_outputs_name`; see `ScatterND`.
 
     Raises:
         OperatorError: A parameter has a value it may not have.
@@ -124,22 +117,18 @@ class GatherND(OperatorNode):
         name: str | None = None,
         *,
         batch_dims: int = 0,
-        training: bool = True,
-        lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
+        **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(name, training, lda_coeff, specified_outputs_name, {"batch_dims": batch_dims})
+        super().__init__(name, {"batch_dims": batch_dims}, **settings)
 
 
 class GatherElements(OperatorNode):
     """The elements of `data` that `indices` name along an axis.
 
     Args:
-        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        name: See `ScatterND`.
         axis: The axis that `indices` count along; negative ones count from the end.
-        training: See `ScatterND`.
-        lda_coeff: See `ScatterND`.
-        specified_outputs_name: See `ScatterND`.
+        settings: `training`, `lda_coeff`, `specified_outputs_name`; see `ScatterND`.
 
     Raises:
         OperatorError: A parameter has a value it may not have.
@@ -160,23 +149,19 @@ class GatherElements(OperatorNode):
         name: str | None = None,
         *,
         axis: int = 0,
-        training: bool = True,
-        lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
+        **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(name, training, lda_coeff, specified_outputs_name, {"axis": axis})
+        super().__init__(name, {"axis": axis}, **settings)
 
 
 class TensorScatter(OperatorNode):
     """A cache with an update written into each of its sequences.
 
     Args:
-        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
+        name: See `ScatterND`.
         axis: The axis of the sequence; not the first one, which is the batch.
         mode: "linear", or "circular" for positions that wrap around.
-        training: See `ScatterND`.
-        lda_coeff: See `ScatterND`.
-        specified_outputs_name: See `ScatterND`.
+        settings: `training`, `lda_coeff`, `specified_outputs_name`; see `ScatterND`.
 
     Raises:
         OperatorError: A parameter has a value it may not have.
@@ -196,21 +181,17 @@ class TensorScatter(OperatorNode):
         *,
         axis: int = -2,
         mode: str = "linear",
-        training: bool = True,
-        lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
+        **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(name, training, lda_coeff, specified_outputs_name, {"axis": axis, "mode": mode})
+        super().__init__(name, {"axis": axis, "mode": mode}, **settings)
 
 
 class TFScatterND(OperatorNode):
     """Zeros of `shape` with `updates` added at `indices`, as TensorFlow's `tf.scatter_nd`.
 
     Args:
-        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
-        training: See `ScatterND`.
-        lda_coeff: See `ScatterND`.
-        specified_outputs_name: See `ScatterND`.
+        name: See `ScatterND`.
+        settings: `training`, `lda_coeff`, `specified_outputs_name`; see `ScatterND`.
 
     Raises:
         OperatorError: A parameter has a value it may not have.
@@ -222,25 +203,16 @@ class TFScatterND(OperatorNode):
     op = OPS["tf::scatter_nd"]
     stem = "tf_scatter_nd"
 
-    def __init__(
-        self,
-        name: str | None = None,
-        *,
-        training: bool = True,
-        lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
-    ) -> None:
-        super().__init__(name, training, lda_coeff, specified_outputs_name, {})
+    def __init__(self, name: str | None = None, **settings: Unpack[Settings]) -> None:
+        super().__init__(name, {}, **settings)
 
 
 class PaddleScatterNDAdd(OperatorNode):
     """`ref` with `updates` added at `index`, as Paddle's `scatter_nd_add`.
 
     Args:
-        name: See `ScatterND`; so are `training`, `lda_coeff` and `specified_outputs_name`.
-        training: See `ScatterND`.
-        lda_coeff: See `ScatterND`.
-        specified_outputs_name: See `ScatterND`.
+        name: See `ScatterND`.
+        settings: `training`, `lda_coeff`, `specified_outputs_name`; see `ScatterND`.
 
     Raises:
         OperatorError: A parameter has a value it may not have.
@@ -252,15 +224,8 @@ class PaddleScatterNDAdd(OperatorNode):
     op = OPS["paddle::scatter_nd_add"]
     stem = "scatter_nd_add"
 
-    def __init__(
-        self,
-        name: str | None = None,
-        *,
-        training: bool = True,
-        lda_coeff: float = 1.0,
-        specified_outputs_name: Names = None,
-    ) -> None:
-        super().__init__(name, training, lda_coeff, specified_outputs_name, {})
+    def __init__(self, name: str | None = None, **settings: Unpack[Settings]) -> None:
+        super().__init__(name, {}, **settings)
 
 
 def _reducing(reduction: str, include_self: bool) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,14 @@ Source = str | npt.ArrayLike | None
 _OUTPUT = "output"
 
 
+class Settings(TypedDict, total=False):
+    """What every node has beside its operator's attributes; see `ScatterND`."""
+
+    training: bool
+    lda_coeff: float
+    specified_outputs_name: str | Sequence[str] | None
+
+
 class OperatorNode:
     """A node that computes one operator. Use its subclasses, such as `ScatterND`."""
 
@@ -37,10 +45,11 @@ class OperatorNode:
     def __init__(
         self,
         name: str | None,
-        training: bool,
-        lda_coeff: float,
-        specified_outputs_name: str | Sequence[str] | None,
         attributes: Mapping[str, Any],
+        *,
+        training: bool = True,
+        lda_coeff: float = 1.0,
+        specified_outputs_name: str | Sequence[str] | None = None,
     ) -> None:
         op = self.op.name
         if name is not None and (not isinstance(name, str) or not name):
