@@ -30,8 +30,8 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mdf_scatter.drawing import render
 from mdf_scatter.drawing.diagram import Diagram, draw
-from mdf_scatter.drawing.style import FALLBACKS, LIGHT, DtypeClass
-from mdf_scatter.errors import FormatError, ModelError, RenderError
+from mdf_scatter.drawing.style import DARK, FALLBACKS, LIGHT, THEMES, DtypeClass
+from mdf_scatter.errors import FormatError, InputError, ModelError, RenderError
 from mdf_scatter.formats import load
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -177,6 +177,20 @@ def test_svg_stays_as_it_is(snapshot: SnapshotAssertion) -> None:
     assert draw(model_of(scatter())).svg == snapshot(extension_class=SvgFile)
 
 
+def test_dark_dot_stays_as_it_is(snapshot: SnapshotAssertion) -> None:
+    assert draw(MODELS["constant"](), theme="dark").dot == snapshot(extension_class=DotFile)
+
+
+def test_a_theme_changes_colours_only() -> None:
+    light, dark = (draw(diamond(), theme=theme) for theme in ("light", "dark"))
+    assert re.sub("#[0-9A-Fa-f]{6}", "#", light.dot) == re.sub("#[0-9A-Fa-f]{6}", "#", dark.dot)
+    assert light.alt == dark.alt
+    colours = [set(re.findall("#[0-9A-F]{6}", diagram.dot)) for diagram in (light, dark)]
+    assert colours[0] & colours[1] == {"#FFFFFF"}  # the text of headers, which are dark in both
+    with pytest.raises(InputError, match=r"^theme is 'blue'; expected 'light' or 'dark'$"):
+        draw(diamond(), theme="blue")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_every_name_of_the_model_is_in_the_picture(name: str) -> None:
     model = MODELS[name]()
@@ -247,6 +261,56 @@ def test_types_are_carried_along_the_edges() -> None:
     assert "level.out to relu2.X: bool[]" in wires(draw(chain()))
 
 
+def product_of(**declared: object) -> Node:
+    sizes = {"A": (2, 3), "B": (3, 4)}
+    return Node(
+        "n",
+        input_ports=[InputPort(name, shape=shape, type="float32") for name, shape in sizes.items()],
+        functions=[Function("f", function="onnx::MatMul", args={"A": "A", "B": "B"})],
+        output_ports=[OutputPort("Y", value="f", **declared)],
+    )
+
+
+def test_shapes_are_inferred_where_the_file_has_none() -> None:
+    assert "Y: float32[2, 4]" in wires(draw(model_of(product_of())))
+    assert "Y: float32[9]" in wires(draw(model_of(product_of(shape=(9,)))))  # what is declared goes first
+
+
+def test_what_has_no_form_in_onnx_draws_as_far_as_it_is_declared() -> None:
+    conditions = ConditionSet(node_specific={"n": Condition("Always")})
+    assert "Y" in wires(draw(model_of(product_of(), conditions=conditions)))
+
+
+def test_no_failure_of_inference_keeps_a_model_from_being_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(model: Model) -> None:
+        raise KeyError(model.id)
+
+    monkeypatch.setattr("mdf_scatter.lower.lower", fails)
+    assert "Y" in wires(draw(model_of(product_of())))
+
+
+def test_constants_of_onnx_are_boxes_one_for_each_who_takes_them() -> None:
+    held = Node(
+        "k",
+        parameters=[Parameter("value", value=np.array([2, 3]))],
+        functions=[Function("constant", function="onnx::Constant", args={"value": "value"})],
+        output_ports=[OutputPort("K", value="constant")],
+    )
+    nodes = held, unary("a", "Relu"), unary("b", "Relu")
+    diagram = draw(model_of(*nodes, edges=[edge("k.K", "a.X"), edge("k.K", "b.X")]))
+    shown = strings(diagram)
+    assert (shown.count("constant"), shown.count("[2, 3]"), shown.count("int64[2]")) == (2, 2, 2)
+    assert {"k.K to a.X: int64[2]", "k.K to b.X: int64[2]"} <= set(wires(diagram))
+
+
+def test_outputs_of_one_function_in_their_order_have_no_rows() -> None:
+    split = unary("split", "onnx::Split")
+    split.output_ports = [OutputPort("y0", value="f[0]"), OutputPort("y1", value="f[1]")]
+    assert not {"f[0]", "f[1]"} & set(strings(draw(model_of(split))))
+    split.output_ports.reverse()
+    assert {"f[0]", "f[1]"} <= set(strings(draw(model_of(split))))
+
+
 def test_a_weight_stops_the_type_and_stands_at_the_port() -> None:
     nodes = input_node("a", level=[[1.0, 2.0]]), unary("b", "Relu"), unary("c", "Relu")
     edges = [edge("a.out", "b.X", weight=[[2.0], [3.0]]), edge("b.Y", "c.X")]
@@ -288,6 +352,12 @@ def test_graph_inputs_pass_throughs_and_input_nodes_are_boxes() -> None:
     assert "given" not in words
 
 
+def test_a_large_default_is_drawn_in_numbers() -> None:
+    node = unary("n", "Relu", shape=(20,), dtype="float32")
+    node.input_ports[0].default_value = [float(i) for i in range(20)]
+    assert {"default", "min 0, max 19", "float32[20]"} <= set(strings(draw(model_of(node))))
+
+
 def test_a_node_with_a_condition_is_never_reduced_to_a_box() -> None:
     conditions = ConditionSet(node_specific={"level": Condition("Always")})
     words = strings(draw(model_of(input_node("level", value=1.0), conditions=conditions)))
@@ -300,7 +370,7 @@ def test_state_expressions_functions_and_conditions_are_listed() -> None:
     rows = {
         "level at start": "0",
         "d level / dt": "6.28 * rate",
-        "rate": "rate + 1",
+        "rate each step": "rate + 1",
         "spiking if level > 1": "1",
         "scaled": "linear(variable0=2*level, slope=amp)",
         "squashed": "logistic(variable0=scaled)",
@@ -337,7 +407,13 @@ def test_onnx_operators_link_to_their_pages_and_nothing_else_is_linked() -> None
     links = set(re.findall(r'href="([^"]*)"', draw(diamond()).svg))
     pages = "https://onnx.ai/onnx/operators/onnx__{}.html"
     assert links == {pages.format(name) for name in ("Relu", "ScatterND", "Add")}
+    assert links_without_focus(draw(diamond()).svg)
     assert "href" not in draw(model_of(unary("javascript:alert(1)", "javascript:alert(1)"))).svg
+
+
+def links_without_focus(svg: str) -> bool:
+    links = list(ET.fromstring(svg).iter(f"{SVG}a"))
+    return bool(links) and all(link.get("tabindex") == "-1" for link in links)
 
 
 HOSTILE = {
@@ -354,6 +430,7 @@ HOSTILE = {
     "\u202egnp.exe": r"\u202egnp.exe",
     "\ud800 alone": r"\ud800 alone",
     "שלום עולם": None,
+    "مرحبا بالعالم": None,
     "日本語": None,
     "👩‍🔬 🎉": None,
     "x" * 10_000: "x" * 19 + "…" + "x" * 12,
@@ -419,15 +496,16 @@ def test_drawing_leaves_the_model_alone_and_gives_the_same_every_time() -> None:
 
 def test_saving_goes_by_suffix(tmp_path: Path) -> None:
     diagram = draw(model_of(scatter()))
-    for suffix in ("svg", "png", "dot", "gv", "SVG"):
+    for suffix in ("svg", "png", "pdf", "dot", "gv", "SVG"):
         diagram.save(tmp_path / f"d.{suffix}")
     assert (tmp_path / "d.svg").read_text(encoding="utf-8") == diagram.svg
     assert (tmp_path / "d.png").read_bytes() == diagram.png
+    assert (tmp_path / "d.pdf").read_bytes() == diagram.pdf
     assert (tmp_path / "d.gv").read_text(encoding="utf-8") == diagram.dot
     with pytest.raises(FormatError) as caught:
         diagram.save("d.jpg")
     assert str(caught.value) == (
-        "diagram 'd.jpg': the suffix is '.jpg'; expected '.svg', '.png', '.dot' or '.gv'"
+        "diagram 'd.jpg': the suffix is '.jpg'; expected '.svg', '.png', '.pdf', '.dot' or '.gv'"
     )
 
 
@@ -450,7 +528,7 @@ def test_a_very_wide_diagram_gets_a_png_that_viewers_open() -> None:
     nodes = [unary(f"n{i}", "Relu") for i in range(60)]
     diagram = draw(model_of(*nodes, edges=[edge(f"n{i}.Y", f"n{i + 1}.X") for i in range(59)]))
     width, _ = struct.unpack(">II", diagram.png[16:24])
-    assert render.size(diagram.svg)[0] * 192 / 72 > render.PNG_SIDE >= width > render.PNG_SIDE * 0.9
+    assert render.size(diagram.svg)[0] * 192 / 72 > render.MOST_SIDE >= width > render.MOST_SIDE * 0.9
 
 
 def test_a_missing_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -489,15 +567,22 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_every_text_stands_out_from_its_ground() -> None:
-    theme, kinds = LIGHT, list[DtypeClass](LIGHT.dtype)
+@pytest.mark.parametrize("name", THEMES)
+def test_every_text_stands_out_from_its_ground(name: str) -> None:
+    theme, kinds = THEMES[name], list[DtypeClass](LIGHT.dtype)
     pairs = [*product((theme.text, theme.muted), (theme.page, theme.ground, theme.box, theme.band))]
     pairs += product((theme.text, theme.muted), (theme.constant[kind] for kind in kinds))
     pairs += product((theme.header_text, theme.header_id), (theme.header,))
-    pairs += [(theme.header_text, theme.muted)]
+    pairs += product((theme.header_text,), (theme.missing,))
     pairs += product((theme.dtype[kind] for kind in kinds), (theme.ground, theme.box, theme.band))
-    weak = [(pair, contrast(*pair)) for pair in pairs if contrast(*pair) < 4.5]
+    least = {"light": 4.5, "dark": 5.5}[name]
+    weak = [(pair, contrast(*pair)) for pair in pairs if contrast(*pair) < least]
     assert weak == []
+
+
+def test_dtype_colours_stand_out_most_in_the_dark() -> None:
+    grounds = DARK.page, DARK.ground
+    assert min(contrast(*pair) for pair in product(DARK.dtype.values(), grounds)) >= 7.3
 
 
 def shared_models() -> list[Path]:
@@ -506,11 +591,12 @@ def shared_models() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", shared_models(), ids=lambda path: path.name)
-def test_real_models_draw(path: Path) -> None:
+@pytest.mark.parametrize("theme", THEMES)
+def test_real_models_draw(path: Path, theme: str) -> None:
     model = load(path)
     if not model.graphs:
         return  # NeuroMLlite
-    diagram = draw(model)
+    diagram = draw(model, theme=theme)
     assert set(strings(diagram)) > {"MDF graph"}
     drawn = len(re.findall(r'class="edge"', diagram.svg))
     assert drawn >= len(model.graphs[0].edges)

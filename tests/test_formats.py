@@ -530,7 +530,7 @@ def test_a_user_s_own_metadata_of_those_names_is_kept(tmp_path):
 def test_unknown_suffixes(tmp_path, name):
     path = tmp_path / name
     what = f"a file ending in '{path.suffix}' is" if path.suffix else "a file without an ending is"
-    known = "'.json', '.yaml', '.yml', '.bson' or '.onnx'"
+    known = "'.json', '.yaml', '.yml', '.bson', '.onnx', '.png', '.svg', '.pdf' or '.html'"
     for action in (lambda: load(path), lambda: save(model_with(1), path)):
         with pytest.raises(FormatError) as raised:
             action()

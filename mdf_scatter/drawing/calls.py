@@ -10,11 +10,13 @@ from functools import cache
 import onnx.defs
 from modeci_mdf.mdf import Node, Parameter
 
+from mdf_scatter.attributes import graphs_in
 from mdf_scatter.drawing.tensor_type import is_array
 from mdf_scatter.drawing.values import full_text
 from mdf_scatter.ops import OPS
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_NAMES = re.compile(r"\[[^\W\d]\w*(, [^\W\d]\w*)*\]")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -39,9 +41,13 @@ class Call:
         return f"{self.function}({', '.join(written)})"
 
     def is_plain(self, node: Node) -> bool:
-        """Tell whether every argument is a port or a parameter of the node, as it stands."""
+        """Tell whether every argument is a port or a parameter of the node, or a list of them."""
         known = names(node)
-        return all(isinstance(value, str) and value in known for value in self.args.values())
+        return all(isinstance(value, str) and _named(value) <= known for value in self.args.values())
+
+
+def _named(argument: str) -> set[str]:
+    return set(_NAME.findall(argument)) if _NAMES.fullmatch(argument) else {argument}
 
 
 def calls(node: Node) -> list[Call]:
@@ -75,6 +81,25 @@ def is_constant(parameter: Parameter, known: set[str]) -> bool:
         and not parameter.conditions
         and not is_expression(parameter.value, known)
     )
+
+
+def constants_given(node: Node) -> dict[str, object]:
+    """Return the value at each output port of a node that only gives constants; empty for any other."""
+    known = names(node)
+    values = {part.id: part.value for part in node.parameters if is_constant(part, known)}
+    holds_graphs = any(graphs_in(part.value) for part in node.parameters)
+    if node.input_ports or holds_graphs or len(values) < len(node.parameters):
+        return {}
+    wanted = {port.id: port.value for port in node.output_ports}
+    if [function.function for function in node.functions] == ["onnx::Constant"]:
+        [function], names_given = node.functions, list(values)
+        alone = len(names_given) == 1 and function.args == {names_given[0]: names_given[0]}
+        if not alone or set(wanted.values()) != {function.id}:
+            return {}
+        return dict.fromkeys(wanted, values[names_given[0]])
+    if node.functions or set(wanted.values()) != set(values):
+        return {}
+    return {port_id: values[name] for port_id, name in wanted.items()}
 
 
 def tensor_constants(node: Node) -> dict[str, object]:

@@ -14,23 +14,38 @@ NAMED = 12
 
 def description(scenes: list[Scene]) -> str:
     """Describe the graphs of a diagram in a few sentences."""
-    return " ".join(_graph(scene) for scene in scenes)
+    parts = [part for scene in scenes for part in scene.all()]
+    blocks = {block.key: block for part in parts for block in part.blocks}
+    return " ".join(_graph(part, blocks) for part in parts)
 
 
-def _graph(scene: Scene) -> str:
+def _graph(scene: Scene, blocks: dict[str, Block]) -> str:
     of: dict[Kind, list[Block]] = defaultdict(list)
     for block in scene.blocks:
         of[block.kind].append(block)
     sentences = [
-        f"Block diagram of the MDF graph {short_name(scene.graph.id)}.",
+        _beginning(scene),
         _sentence("graph input", [_typed(block, block.outputs[0].tensor) for block in of["input"]]),
+        _sentence(
+            "value", [_typed(block, block.outputs[0].tensor) for block in of["outer"]], " from outside"
+        ),
         _sentence("constant", [_typed(block, block.outputs[0].tensor) for block in of["constant"]]),
         _sentence("node", [_called(block) for block in of["node"]], _counted(of["node"])),
+        _sentence("folded run", [short_name(block.name) for block in of["run"]]),
         _sentence("missing node", [short_name(block.name) for block in of["missing"]]),
         _sentence("graph output", [_typed(block, block.inputs[0].tensor) for block in of["output"]]),
-        _sentence("wire", _links(scene)),
+        _sentence("wire", _links(scene, blocks)),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _beginning(scene: Scene) -> str:
+    name = short_name(scene.graph.id)
+    if scene.what == "MDF graph":
+        return f"Block diagram of the MDF graph {name}."
+    if scene.what == "function":
+        return f"Beside it, the function {name}."
+    return f"Inside it, {short_name(scene.what)}: the graph {name}."
 
 
 def _sentence(what: str, items: list[str], counted: str = "") -> str:
@@ -45,7 +60,7 @@ def _sentence(what: str, items: list[str], counted: str = "") -> str:
 
 def _typed(block: Block, tensor: TensorType) -> str:
     known = f" {short_code(str(tensor))}" if str(tensor) else ""
-    value = f" = {short_code(block.text)}" if block.kind == "constant" and block.text else ""
+    value = f" = {short_code(block.text)}" if block.text and not block.is_default else ""
     return short_name(block.name) + known + value
 
 
@@ -60,8 +75,7 @@ def _counted(nodes: list[Block]) -> str:
     return f", most often {common}" if common else ""
 
 
-def _links(scene: Scene) -> list[str]:
-    blocks = {block.key: block for block in scene.blocks}
+def _links(scene: Scene, blocks: dict[str, Block]) -> list[str]:
     return [
         f"{_end(blocks[wire.source.block], wire.source, outgoing=True)} to "
         f"{_end(blocks[wire.target.block], wire.target, outgoing=False)}"
@@ -71,6 +85,6 @@ def _links(scene: Scene) -> list[str]:
 
 def _end(block: Block, end: End, *, outgoing: bool) -> str:
     name = short_name(block.name)
-    if block.kind not in ("node", "missing"):
+    if block.kind not in ("node", "run", "missing"):
         return name
     return f"{name}.{short_name((block.outputs if outgoing else block.inputs)[end.terminal].name)}"

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import Literal
 
-import graphviz
 from modeci_mdf.mdf import Model
 
 from mdf_scatter.drawing import render
-from mdf_scatter.drawing.blocks import End, Scene
 from mdf_scatter.drawing.describe import description
-from mdf_scatter.drawing.headings import heading, legend
-from mdf_scatter.drawing.markup import short_name, tooltip
-from mdf_scatter.drawing.scene import scene
-from mdf_scatter.drawing.style import FONT, LIGHT, TEXT_SIZE, Theme, line_attributes
-from mdf_scatter.drawing.tables import box_width, table
-from mdf_scatter.errors import FormatError, ModelError, listed
+from mdf_scatter.drawing.frames import dot
+from mdf_scatter.drawing.inference import all_known
+from mdf_scatter.drawing.lowered import lowered_types
+from mdf_scatter.drawing.markup import short_name
+from mdf_scatter.drawing.outline import outline
+from mdf_scatter.drawing.results import placed
+from mdf_scatter.drawing.scene import Content
+from mdf_scatter.drawing.style import THEMES
+from mdf_scatter.errors import FormatError, InputError, ModelError, listed
 
-SUFFIXES = (".svg", ".png", ".dot", ".gv")
+SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv")
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,22 @@ class Diagram:
         """
         return render.png(self.dot, render.size(self.svg))
 
+    @cached_property
+    def pdf(self) -> bytes:
+        """The diagram as PDF of one page, drawn in lines and text.
+
+        Text that is not Latin is not in the fonts that every viewer has: with it, the page holds a picture
+        of the diagram, at 300 dots per inch where it is not too large for that.
+
+        Raises:
+            RenderError: The command `graphviz-pure` is not installed, or takes too long.
+        """
+        return render.pdf(self.dot, self.svg, self.title, self.alt)
+
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the diagram in the format of the path's suffix: `.svg`, `.png`, `.dot` or `.gv`.
+        """Write the diagram in the format of the path's suffix: `.svg`, `.png`, `.pdf`, `.dot` or `.gv`.
+
+        What other formats and fonts there are, Graphviz makes of a `.dot`: `dot -Tpdf:cairo d.dot`.
 
         Raises:
             FormatError: The suffix is another one.
@@ -69,8 +86,8 @@ class Diagram:
             raise FormatError(
                 f"diagram {str(path)!r}: the suffix is {target.suffix!r}; expected {listed(SUFFIXES)}"
             )
-        if suffix == ".png":
-            target.write_bytes(self.png)
+        if suffix in (".png", ".pdf"):
+            target.write_bytes(self.png if suffix == ".png" else self.pdf)
         else:
             text = self.svg if suffix == ".svg" else self.dot
             target.write_text(text, encoding="utf-8", newline="\n")
@@ -83,17 +100,31 @@ class Diagram:
         }
 
 
-def draw(model: Model) -> Diagram:
+def draw(
+    model: Model,
+    *,
+    theme: Literal["light", "dark"] = "light",
+    depth: int | None = None,
+    values: Mapping[str, object] | None = None,
+) -> Diagram:
     """Draw a model as a block diagram, each of its graphs in a frame.
 
-    Nodes show their ports, parameters and functions; colour is dtype and line is rank, as far as
-    they are declared, follow from constants, or are carried along the edges.
+    Nodes show their ports, parameters, states, conditions and functions; colour is dtype and line is
+    rank, as far as they are declared, follow from constants, are carried along the edges, or are found by
+    ONNX's inference.
 
     Args:
         model: The model; it is not changed, and nothing in it is evaluated.
+        theme: `light` or `dark`.
+        depth: How many levels of subgraphs are drawn inside their nodes' frames: 0 folds each into a row
+            of its node. Left out, they are drawn as long as that is readable, and in a graph of more than
+            300 nodes constants go to their terminals, and nodes in a row into boxes that list them.
+        values: What a run gave, to be drawn into the diagram, by the name of a graph output or input, or
+            by `node.port`: small arrays themselves, large ones as shape, least, greatest and NaN.
 
     Raises:
         ModelError: The model has no graph.
+        InputError: The theme is another one, the depth is negative, or `values` names what is not there.
 
     >>> from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort
     >>> node = Node("given", input_ports=[InputPort("x")], output_ports=[OutputPort("y", value="x")])
@@ -102,67 +133,15 @@ def draw(model: Model) -> Diagram:
     """
     if not model.graphs:
         raise ModelError(f"model {model.id!r} has no graph to draw; expected one")
-    drawn = [scene(graph, f"g{position}") for position, graph in enumerate(model.graphs)]
-    return Diagram(_dot(drawn, LIGHT), short_name(model.id), description(drawn))
-
-
-def _dot(scenes: list[Scene], theme: Theme) -> str:
-    diagram = graphviz.Digraph(
-        graph_attr={
-            "rankdir": "LR",
-            "splines": "spline",
-            "nodesep": "0.22",
-            "ranksep": "0.7",
-            "pad": "0.2",
-            "outputorder": "edgesfirst",
-            "bgcolor": theme.page,
-            "fontname": FONT,
-            "fontsize": str(TEXT_SIZE),
-            "fontcolor": theme.text,
-            "labelloc": "b",
-            "labeljust": "l",
-            "label": f"<{legend(scenes, theme)}>",
-        },
-        node_attr={"shape": "plain", "fontname": FONT, "fontsize": str(TEXT_SIZE), "fontcolor": theme.text},
-        edge_attr={"arrowhead": "none"},
+    if theme not in THEMES:
+        raise InputError(f"theme is {theme!r}; expected {listed(THEMES)}")
+    shown = outline(model, depth)
+    content = Content(
+        outline=shown,
+        inferred={} if all(map(all_known, shown.graphs())) else lowered_types(model),
+        seen=placed(model.graphs[0], values or {}),
+        ran=model.graphs[0],
+        folds=depth is None,
     )
-    for position, drawn in enumerate(scenes):
-        with diagram.subgraph(name=f"cluster_g{position}") as frame:
-            frame.attr(
-                label=f"<{heading(drawn.graph, theme)}>",
-                labelloc="t",
-                labeljust="l",
-                style="rounded",
-                color=theme.frame,
-                bgcolor=theme.ground,
-                margin="14",
-            )
-            widths = _edge_box_widths(drawn)
-            # Within a frame Graphviz stacks what comes first at the bottom.
-            for block in reversed(drawn.blocks):
-                frame.node(block.key, label=f"<{table(block, theme, widths.get(block.key, 0))}>")
-            for wire in reversed(drawn.wires):
-                frame.edge(
-                    _place(wire.source, "o", "e"),
-                    _place(wire.target, "i", "w"),
-                    tooltip=tooltip(wire.tip),
-                    **line_attributes(wire.tensor, theme),
-                )
-    return str(diagram.source)
-
-
-def _place(end: End, side: str, compass: str) -> str:
-    return f"{end.block}:{side}{end.terminal}:{compass}"
-
-
-def _edge_box_widths(scene: Scene) -> dict[str, int]:
-    """Give the boxes around one node the same width on each side, so that their terminals align."""
-    boxes = {block.key: box_width(block) for block in scene.blocks if block.kind not in ("node", "missing")}
-    pairs = [(wire.source.block, wire.target.block) for wire in scene.wires]
-    # On the left of a node stand what feeds it, on its right the graph's outputs.
-    beside = [(near, (far, "left")) for near, far in pairs if near in boxes]
-    beside += [(near, (far, "right")) for far, near in pairs if near in boxes]
-    widest: dict[tuple[str, str], int] = {}
-    for box, side in beside:
-        widest[side] = max(boxes[box], widest.get(side, 0))
-    return {box: widest[side] for box, side in beside}
+    scenes = content.scenes()
+    return Diagram(dot(scenes, THEMES[theme]), short_name(model.id), description(scenes))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modeci_mdf.mdf import Graph
-
 from mdf_scatter.drawing.blocks import Scene
 from mdf_scatter.drawing.markup import run, short_code, short_name, title
-from mdf_scatter.drawing.rows import condition_text, value_text
+from mdf_scatter.drawing.rows import condition_text, counted, value_text
 from mdf_scatter.drawing.style import (
     SMALL_SIZE,
     DtypeClass,
@@ -20,7 +18,7 @@ from mdf_scatter.drawing.style import (
 from mdf_scatter.drawing.tables import patch, plain_table
 from mdf_scatter.drawing.values import full_text
 
-_NOTE_CHARACTERS = 80
+_NOTE_CHARACTERS = 100
 _STYLE_NAMES: dict[LineStyle, str] = {
     "scalar": "scalar",
     "vector": "rank 1",
@@ -31,9 +29,11 @@ _STYLE_NAMES: dict[LineStyle, str] = {
 _SAMPLE_WIDTH = 24
 
 
-def heading(graph: Graph, theme: Theme) -> str:
-    """Return a graph's name, its parameters, and the conditions that end its run."""
-    words = run(short_name(graph.id), bold=True) + run("   MDF graph", size=SMALL_SIZE, colour=theme.muted)
+def heading(scene: Scene, theme: Theme) -> str:
+    """Return a graph's name, its parameters, the conditions that end its run, and what is folded."""
+    graph = scene.graph
+    words = run(short_name(graph.id), bold=True)
+    words += run(f"   {short_name(scene.what)}", size=SMALL_SIZE, colour=theme.muted)
     notes = [
         (f"{name} = {value_text(value)}", f"{name} = {full_text(value)}")
         for name, value in (graph.parameters or {}).items()
@@ -41,6 +41,12 @@ def heading(graph: Graph, theme: Theme) -> str:
     for name, condition in ((graph.conditions and graph.conditions.termination) or {}).items():
         text = f"ends when {condition_text(condition)}"
         notes.append((text, f"{text} ({name})"))
+    if scene.folded:
+        boxes = sum(block.kind == "run" for block in scene.blocks)
+        text = (
+            f"{scene.folded} nodes stand in {counted(boxes, 'box')}; a depth, such as 1, draws each by itself"
+        )
+        notes.append((text, text))
     cells = [f'<TD ALIGN="LEFT"{title(graph.id)}>{words}</TD>']
     for short, full in notes:
         note = run(short_code(short, _NOTE_CHARACTERS), code=True, size=SMALL_SIZE, colour=theme.muted)
@@ -50,12 +56,17 @@ def heading(graph: Graph, theme: Theme) -> str:
 
 def legend(scenes: list[Scene], theme: Theme) -> str:
     """Return the legend of the colours and lines that are in the diagram."""
-    tensors = [wire.tensor for scene in scenes for wire in scene.wires]
+    scenes = [part for scene in scenes for part in scene.all()]
+    wires = [wire for scene in scenes for wire in scene.wires]
+    tensors = [wire.tensor for wire in wires]
     colours = {dtype_class(tensor.dtype) for tensor in tensors} | {
         row.dtype for scene in scenes for block in scene.blocks for row in block.rows if row.dtype
     }
     styles = {line_style(tensor) for tensor in tensors}
     cells = [*_colours(colours, theme), *_lines(styles, theme)]
+    if any(wire.crosses for wire in wires):
+        dots = _fixed([f"<TD>{patch(1, 1, theme.muted)}</TD>" * 6], 21, 1, spacing=3)
+        cells.append(_entry(dots, "from an enclosing graph"))
     return plain_table(["".join(cells) or "<TD></TD>"], padding=3)
 
 

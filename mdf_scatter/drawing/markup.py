@@ -23,6 +23,9 @@ _INVISIBLE = re.compile(
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
 
+# Scripts of two bytes a letter that Arial's stand-in in PNG shows as boxes, which are wider than two spaces.
+_WIDER = re.compile("[\u0530-\u058f\u0600-\u07ff]")
+
 
 def visible(text: str) -> str:
     r"""Write characters that cannot be seen, or reorder others, as Python escapes.
@@ -101,4 +104,6 @@ def _missing_spaces(text: str) -> int:
             missing += 0.6
         elif character.isupper():
             missing += 0.5
+        elif _WIDER.match(character):
+            missing += 0.7
     return round(missing)

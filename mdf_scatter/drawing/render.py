@@ -1,4 +1,4 @@
-"""From DOT to SVG and PNG, by the `graphviz-pure` command."""
+"""From DOT to SVG, PNG and PDF, by the `graphviz-pure` command."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from mdf_scatter.drawing import pdf as page
 from mdf_scatter.drawing.style import FALLBACKS
 from mdf_scatter.errors import RenderError
 
 COMMAND = "graphviz-pure"
 SECONDS = 120
 PNG_DPI = 192
-PNG_SIDE = 16_000
-PNG_PIXELS = 36_000_000
+PDF_DPI = 300
+MOST_SIDE = 16_000
+MOST_PIXELS = 16_000_000
 
 _SVG = "http://www.w3.org/2000/svg"
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
@@ -61,10 +63,27 @@ def png(dot: str, points: tuple[float, float]) -> bytes:
     Raises:
         RenderError: The command is not installed, fails, or takes longer than two minutes.
     """
+    return _run(dot, "-Tpng", f"-Gdpi={_dpi(points, PNG_DPI)}")
+
+
+def pdf(dot: str, svg: str, title: str, description: str) -> bytes:
+    """Render DOT to a PDF of one page; `svg` is what it was rendered to.
+
+    Raises:
+        RenderError: The command is not installed, fails, or takes longer than two minutes.
+    """
+    points = size(svg)
+    if page.is_latin(svg):
+        return page.vector_page(svg, points, title, description)
+    jpeg = _run(dot, "-Tjpg", f"-Gdpi={_dpi(points, PDF_DPI)}")
+    return page.picture_page(jpeg, points, title, description)
+
+
+def _dpi(points: tuple[float, float], wanted: int) -> int:
     width, height = points
-    # Kept within what viewers open; a diagram larger than that is for SVG.
-    fitting = 72 * min(PNG_SIDE / max(points), math.sqrt(PNG_PIXELS / (width * height)))
-    return _run(dot, "-Tpng", f"-Gdpi={max(1, min(PNG_DPI, int(fitting)))}")
+    # Kept within what viewers open in no time; a diagram larger than that is for SVG.
+    fitting = 72 * min(MOST_SIDE / max(points), math.sqrt(MOST_PIXELS / (width * height)))
+    return max(1, min(wanted, int(fitting)))
 
 
 def size(svg: str) -> tuple[float, float]:
@@ -83,6 +102,8 @@ def _tooltips(group: ET.Element) -> None:
             anchor.tag = f"{{{_SVG}}}g"
         else:
             anchor.set("href", link)
+            # To a screen reader an image has nothing in it that could have the keyboard's focus.
+            anchor.set("tabindex", "-1")
         title = ET.Element(f"{{{_SVG}}}title")
         title.text, title.tail = tip, "\n"
         anchor.insert(0, title)
@@ -99,7 +120,7 @@ def _run(dot: str, *options: str) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise RenderError(
             f"{COMMAND}: no picture after {SECONDS} s; the diagram has too many nodes or wires; "
-            "save it as .dot and render it with other options"
+            "fold subgraphs with depth=0, or save it as .dot and render it with other options"
         ) from error
     if done.returncode or not done.stdout:
         said = done.stderr.decode(errors="replace").strip().splitlines()

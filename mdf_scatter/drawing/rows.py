@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from modeci_mdf.mdf import Condition, Node, Parameter
+from modeci_mdf.mdf import Condition, Graph, Node, Parameter
 
+from mdf_scatter.attributes import graphs_in
 from mdf_scatter.drawing.calls import calls, is_expression, names
+from mdf_scatter.drawing.outline import Inner
 from mdf_scatter.drawing.style import DtypeClass, dtype_class
 from mdf_scatter.drawing.tensor_type import of_value
 from mdf_scatter.drawing.values import full_text, short_text
+from mdf_scatter.wiring import is_pass_through
 
 
 @dataclass(frozen=True)
@@ -22,35 +26,43 @@ class Row:
         text: What is written; the picture may shorten it.
         dtype: Class of the value's dtype, or None for an expression.
         tip: Tooltip, with everything in full.
+        frame: Label of the subgraph that is drawn for the row, or nothing.
     """
 
     name: str
     text: str
     dtype: DtypeClass | None
     tip: str
+    frame: str = ""
 
 
-def rows(node: Node, hidden: Container[str], runs_when: Condition | None) -> list[Row]:
+def rows(node: Node, hidden: Container[str], runs_when: Condition | None, inner: list[Inner]) -> list[Row]:
     """List the rows of a node.
 
     Args:
         node: The node.
         hidden: Parameters that are drawn in another way.
         runs_when: The graph's condition for the node.
+        inner: The graphs that the node names.
     """
     found = [
         row
         for parameter in node.parameters
-        if parameter.id not in hidden
+        if parameter.id not in hidden and not graphs_in(parameter.value)
         for row in _parameter(node, parameter)
     ]
+    found += [_inner(item) for item in inner]
     called = calls(node)
     found += [
         _expression(call.id, str(call)) for call in called if len(called) > 1 or not call.is_plain(node)
     ]
     known = names(node)
     found += [_expression(f.id, full_text(f.value)) for f in node.functions if f.value is not None]
-    found += [_expression(p.id, p.value) for p in node.output_ports if p.value and p.value not in known]
+    for position, port in enumerate(node.output_ports):
+        # A function's outputs in their order are no expressions worth a row.
+        in_order = node.functions and port.value == f"{node.functions[0].id}[{position}]"
+        if port.value and port.value not in known and not in_order:
+            found.append(_expression(port.id, port.value))
     if runs_when is not None:
         found.append(
             Row("runs when", condition_text(runs_when), None, f"runs when {condition_text(runs_when)}")
@@ -92,13 +104,42 @@ def _parameter(node: Node, parameter: Parameter) -> Iterator[Row]:
     if parameter.time_derivative is not None:
         yield _expression(f"d {name} / dt", parameter.time_derivative)
     if parameter.value is not None:
-        yield _given(name, parameter.value, known)
+        # A state's value is what it becomes at each step, not what it is.
+        yield _given(f"{name} each step" if _keeps_state(parameter) else name, parameter.value, known)
     for condition in parameter.conditions:
         if isinstance(condition, Mapping):  # as modeci-mdf leaves them when it reads a file
             test, value = condition.get("test"), condition.get("value")
         else:
             test, value = condition.test, condition.value
         yield _expression(f"{name} if {full_text(test)}", full_text(value))
+
+
+def _keeps_state(parameter: Parameter) -> bool:
+    return isinstance(parameter.value, str) and (
+        parameter.default_initial_value is not None or is_expression(parameter.value, {parameter.id})
+    )
+
+
+def _inner(item: Inner) -> Row:
+    if item.graph is None:
+        return Row(item.label, "missing", None, f"{item.label}: the model has no graph {item.id}")
+    # Nodes that only stand for the graph's inputs are drawn as boxes at its edge, or not at all.
+    text = counted(sum(not is_pass_through(node) for node in item.graph.nodes), "node")
+    tip = f"{item.label}: graph {item.id}, {text}{_functions(item.graph)}"
+    return Row(item.label, text, None, tip, frame=item.label if item.here else "")
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things: `1 node`, `12 nodes`, `2 boxes`."""
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what}{'es' if what.endswith('x') else 's'}"
+
+
+def _functions(graph: Graph) -> str:
+    count = Counter(call.operator for node in graph.nodes for call in calls(node))
+    common = ", ".join(f"{number} {name}" for name, number in count.most_common(8))
+    return f": {common}" if common else ""
 
 
 def _given(name: str, value: object, known: set[str]) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdf_scatter.drawing.blocks import Block, Terminal
+from mdf_scatter.drawing.blocks import SOURCES, Block, Kind, Terminal
 from mdf_scatter.drawing.calls import is_onnx_operator
 from mdf_scatter.drawing.markup import VALUE_CHARACTERS, run, short_code, short_name, title
 from mdf_scatter.drawing.rows import Row
@@ -26,6 +26,8 @@ _KIND_WIDTH = 60
 _DEFAULT_WIDTH = 34
 """Widths of the words `graph output` and `default`, in points."""
 
+_WORDS: dict[Kind, str] = {"input": "graph input", "outer": "from outside", "constant": "constant"}
+
 _LINE_END = '<BR ALIGN="RIGHT"/>'
 
 
@@ -37,7 +39,7 @@ def table(block: Block, theme: Theme, width: int) -> str:
         theme: Its colours.
         width: Least width of the text of a box at the graph's edge, in points.
     """
-    if block.kind in ("input", "constant"):
+    if block.kind in SOURCES:
         return _source(block, theme, width)
     if block.kind == "output":
         return _output(block, theme, width)
@@ -72,11 +74,11 @@ def patch(width: int, height: int, colour: str, *, port: str = "", align: str = 
 def box_width(block: Block) -> int:
     """Estimate the width of the text in a box at the graph's edge, in points."""
     name = _KIND_WIDTH + TEXT_SIZE * sum(_letter_width(letter) for letter in short_name(block.name))
-    if block.kind == "output":
-        return round(name) + 10
     value = 0.6 * SMALL_SIZE * len(short_code(block.text, VALUE_CHARACTERS)) if block.text else 0
-    if block.kind == "input":
+    if block.is_default:
         value += _DEFAULT_WIDTH
+    if block.kind == "output":
+        return round(max(name, value)) + 10
     tensor = 0.6 * SMALL_SIZE * len(short_code(str(block.outputs[0].tensor)))
     return round(max(name, value, tensor)) + 10
 
@@ -91,10 +93,12 @@ def _letter_width(letter: str) -> float:
 def _source(block: Block, theme: Theme, width: int) -> str:
     tensor = block.outputs[0].tensor
     kind = dtype_class(tensor.dtype)
-    what = "constant" if block.kind == "constant" else "graph input"
-    lines = [run(f"{what}  ", size=SMALL_SIZE, colour=theme.muted) + run(short_name(block.name), bold=True)]
+    lines = [
+        run(f"{_WORDS[block.kind]}  ", size=SMALL_SIZE, colour=theme.muted)
+        + run(short_name(block.name), bold=True)
+    ]
     if block.text:
-        default = run("default  ", size=SMALL_SIZE, colour=theme.muted) if block.kind == "input" else ""
+        default = run("default  ", size=SMALL_SIZE, colour=theme.muted) if block.is_default else ""
         lines.append(default + run(short_code(block.text, VALUE_CHARACTERS), code=True, size=SMALL_SIZE))
     if str(tensor):
         lines.append(_type(block.outputs[0], theme))
@@ -108,6 +112,10 @@ def _output(block: Block, theme: Theme, width: int) -> str:
     colour = theme.dtype[dtype_class(block.inputs[0].tensor.dtype)]
     words = run(short_name(block.name), bold=True)
     words += run("  graph output", size=SMALL_SIZE, colour=theme.muted)
+    if block.text:
+        words += (
+            '<BR ALIGN="LEFT"/>' + _value(short_code(block.text, VALUE_CHARACTERS)) + '<BR ALIGN="LEFT"/>'
+        )
     box = f'<TD WIDTH="{width}" CELLPADDING="5" ALIGN="LEFT"{title(block.tip)}>{words}</TD>'
     return _framed([_bar("i0", colour), _filled(box, theme.box)], colour)
 
@@ -127,12 +135,14 @@ def _bar(port: str, colour: str) -> str:
 
 
 def _node(block: Block, theme: Theme) -> str:
-    frame = theme.muted if block.kind == "missing" else theme.header
+    frame = theme.missing if block.kind == "missing" else theme.header
     rows = [_header(block, theme)]
     if block.inputs or block.outputs:
         rows.append(f"<TD>{plain_table(_ports(block, theme), theme.box)}</TD>")
     if block.rows:
-        rows.append(f"<TD>{plain_table((_band(row, theme) for row in block.rows), theme.band)}</TD>")
+        rows.append(
+            f"<TD>{plain_table((_band(n, row, theme) for n, row in enumerate(block.rows)), theme.band)}</TD>"
+        )
     return plain_table(rows, frame, frame=1)
 
 
@@ -144,6 +154,9 @@ def _header(block: Block, theme: Theme) -> str:
     if block.kind == "missing":
         words = run(name, bold=True, size=HEADER_SIZE, colour=theme.header_text)
         words += run("  not in the graph", size=SMALL_SIZE, colour=theme.header_text)
+    elif block.kind == "run":
+        words = run(name, bold=True, size=HEADER_SIZE, colour=theme.header_text)
+        words += run("  folded", size=SMALL_SIZE, colour=theme.header_id)
     elif functions:
         called = short_name(" → ".join(functions))
         words = run(called, bold=True, size=HEADER_SIZE, colour=theme.header_text)
@@ -184,6 +197,9 @@ def _input(key: str, terminal: Terminal, theme: Theme) -> str:
     words = run(short_name(terminal.name), bold=True)
     if terminal.note:
         words += run(f"  {short_code(terminal.note)}", size=SMALL_SIZE, colour=theme.muted)
+    if terminal.value:
+        left = '<BR ALIGN="LEFT"/>'
+        words += left + _value(short_code(terminal.value, VALUE_CHARACTERS)) + left
     label = f'<TD ROWSPAN="2" ALIGN="LEFT" CELLPADDING="4"{title(terminal.tip)}>{words}</TD>'
     return _nub(key, terminal, theme, "LEFT") + label
 
@@ -195,6 +211,8 @@ def _output_port(key: str, terminal: Terminal, theme: Theme) -> str:
     words += _LINE_END
     if str(terminal.tensor):
         words += _type(terminal, theme) + _LINE_END
+    if terminal.value:
+        words += _value(short_code(terminal.value, VALUE_CHARACTERS)) + _LINE_END
     label = f'<TD ROWSPAN="2" ALIGN="RIGHT" CELLPADDING="4"{title(terminal.tip)}>{words}</TD>'
     return label + _nub(key, terminal, theme, "RIGHT")
 
@@ -210,11 +228,17 @@ def _type(terminal: Terminal, theme: Theme) -> str:
     return run(short_code(str(terminal.tensor)), code=True, size=SMALL_SIZE, colour=theme.muted)
 
 
-def _band(row: Row, theme: Theme) -> str:
+def _value(text: str) -> str:
+    return run(text, code=True, size=SMALL_SIZE)
+
+
+def _band(position: int, row: Row, theme: Theme) -> str:
     colour = theme.text if row.dtype is None else theme.dtype[row.dtype]
     name = run(short_name(row.name), size=SMALL_SIZE)
     text = run(short_code(row.text), code=True, size=SMALL_SIZE, colour=colour)
     tip = title(row.tip)
+    place = f' PORT="r{position}"' if row.frame else ""
     return (
-        f'<TD ALIGN="LEFT" CELLPADDING="3"{tip}>{name}</TD><TD ALIGN="RIGHT" CELLPADDING="3"{tip}>{text}</TD>'
+        f'<TD ALIGN="LEFT" CELLPADDING="3"{tip}>{name}</TD>'
+        f'<TD ALIGN="RIGHT" CELLPADDING="3"{place}{tip}>{text}</TD>'
     )

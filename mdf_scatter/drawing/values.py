@@ -52,6 +52,8 @@ def full_text(value: object) -> str:
 def _text(value: object, digits: int | None, *, quoted: bool = False) -> str:
     if value is None:
         return "null"
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -62,6 +64,6 @@ def _text(value: object, digits: int | None, *, quoted: bool = False) -> str:
     if isinstance(value, Mapping):
         items = (f"{key}: {_text(item, digits, quoted=True)}" for key, item in value.items())
         return "{" + ", ".join(items) + "}"
-    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return "[" + ", ".join(_text(item, digits, quoted=True) for item in value) + "]"
     return str(value)

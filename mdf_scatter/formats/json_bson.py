@@ -33,6 +33,11 @@ def write_json(tree: Any) -> bytes:
     return f"{text}\n".encode()
 
 
+def write_dense_json(tree: Any) -> bytes:
+    """Write JSON for programs only: without spaces, about a quarter as long."""
+    return json.dumps(tree, separators=(",", ":")).encode()
+
+
 _INNERMOST_LIST = re.compile(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]")
 
 

@@ -14,7 +14,8 @@ from modeci_mdf.mdf import Model
 from mdf_scatter.errors import FormatError
 from mdf_scatter.formats.arrays import shown
 from mdf_scatter.formats.from_tree import model_of
-from mdf_scatter.formats.json_bson import read_bson, read_json, write_bson, write_json
+from mdf_scatter.formats.json_bson import read_bson, read_json, write_bson, write_dense_json, write_json
+from mdf_scatter.formats.picture import SUFFIXES as PICTURE_SUFFIXES
 from mdf_scatter.formats.tensors_file import SUFFIX, digest, encode, is_abandoned, refuse_to_overwrite
 from mdf_scatter.formats.to_tree import (
     TENSORS,
@@ -25,6 +26,10 @@ from mdf_scatter.formats.to_tree import (
     reserved,
 )
 from mdf_scatter.formats.yaml_text import MAX_DEPTH, read_yaml, write_yaml
+
+# Inside a picture a model stands as JSON.
+_READERS = {".json": read_json, ".bson": read_bson, **dict.fromkeys(PICTURE_SUFFIXES, read_json)}
+_WRITERS = {".json": write_json, ".bson": write_bson, **dict.fromkeys(PICTURE_SUFFIXES, write_dense_json)}
 
 
 def read(data: bytes, path: Path) -> Model:
@@ -37,7 +42,7 @@ def read(data: bytes, path: Path) -> Model:
     Raises:
         FormatError: The bytes are not a model. The message does not name the file.
     """
-    reader = {".json": read_json, ".bson": read_bson}.get(path.suffix.lower(), read_yaml)
+    reader = _READERS.get(path.suffix.lower(), read_yaml)
     try:
         return model_of(reader(data), path.parent)
     except RecursionError as error:
@@ -50,8 +55,7 @@ def write(model: Model, path: Path, *, embed: bool = False) -> dict[Path, bytes 
     Raises:
         FormatError: The model holds what a file cannot keep.
     """
-    if not isinstance(model, Model):
-        raise FormatError(f"cannot hold a {type(model).__name__}; expected a modeci_mdf.mdf.Model")
+    require_model(model)
     side = path.with_suffix(SUFFIX)
     suffix = path.suffix.lower()
     writer = TreeWriter(int64_only=suffix == ".bson", embed=embed)
@@ -68,6 +72,16 @@ def write(model: Model, path: Path, *, embed: bool = False) -> dict[Path, bytes 
         raise reserved(TENSORS, f"model {shown(model.id)}")
     elif is_abandoned(side, path):
         files[side] = None
-    refuse_unholdable(tree, (), suffix)
-    files[path] = {".json": write_json, ".bson": write_bson}.get(suffix, write_yaml)(tree)
+    refuse_unholdable(tree, (), ".json" if suffix in PICTURE_SUFFIXES else suffix)
+    files[path] = _WRITERS.get(suffix, write_yaml)(tree)
     return files
+
+
+def require_model(model: object) -> None:
+    """Raise where what is to be saved is no model.
+
+    Raises:
+        FormatError: It is none.
+    """
+    if not isinstance(model, Model):
+        raise FormatError(f"cannot hold a {type(model).__name__}; expected a modeci_mdf.mdf.Model")

@@ -19,9 +19,10 @@ import safetensors.numpy
 from mdf_scatter.dtypes import is_string, name_of
 from mdf_scatter.errors import FormatError
 from mdf_scatter.formats.arrays import Array, Dtype, in_native_order, shown
+from mdf_scatter.formats.picture import SUFFIXES as PICTURE_SUFFIXES
 
 SUFFIX = ".safetensors"
-MODEL_SUFFIXES = (".json", ".yaml", ".yml", ".bson")
+MODEL_SUFFIXES = (".json", ".yaml", ".yml", ".bson", *PICTURE_SUFFIXES)
 
 _MARK = {"written_by": "mdf-scatter"}
 _NATIVE = {"bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64"}
