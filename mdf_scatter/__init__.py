@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mdf_scatter.checks import check
+    from mdf_scatter.drawing.cells.explain import explain
     from mdf_scatter.drawing.diagram import draw
-    from mdf_scatter.formats import load, save
+    from mdf_scatter.formats import extract, load, save
     from mdf_scatter.lift import from_onnx
     from mdf_scatter.lower import to_onnx
     from mdf_scatter.node import (
@@ -48,6 +49,8 @@ _HOME = {
     "TensorScatter": "mdf_scatter.node",
     "check": "mdf_scatter.checks",
     "draw": "mdf_scatter.drawing.diagram",
+    "explain": "mdf_scatter.drawing.cells.explain",
+    "extract": "mdf_scatter.formats",
     "from_onnx": "mdf_scatter.lift",
     "gather_elements": "mdf_scatter.ops.gather_elements",
     "gather_nd": "mdf_scatter.ops.gather_nd",
@@ -77,6 +80,8 @@ __all__ = [
     "TensorScatter",
     "check",
     "draw",
+    "explain",
+    "extract",
     "from_onnx",
     "gather_elements",
     "gather_nd",

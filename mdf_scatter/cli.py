@@ -1,4 +1,4 @@
-"""The command line: `mdf-scatter run | export | import | draw | check | demo`.
+"""The command line: `mdf-scatter run | export | import | draw | extract | explain | check | bench | demo`.
 
 The only module that prints. What is wrong with a file or an argument is one line and exit code 2;
 findings of `check` that are errors, and results that differ, are exit code 1.
@@ -24,12 +24,15 @@ app = typer.Typer(
     help="Run, check, export and draw MDF and ONNX graphs with a ScatterND that can be trusted.",
 )
 
-ModelFile = Annotated[Path, typer.Argument(help="A model: .yaml, .yml, .json, .bson or .onnx.")]
+ModelFile = Annotated[
+    Path, typer.Argument(help="A model: .yaml, .json, .bson or .onnx, or a picture that holds one.")
+]
 InputOption = Annotated[
     list[str] | None,
     typer.Option("-i", "--input", metavar="NAME=FILE", help="An input: NAME=FILE.npy, or FILE.npz by names."),
 ]
 EngineOption = Annotated[str, typer.Option(help="auto, onnx or mdf.")]
+ThemeOption = Annotated[str, typer.Option(help="light or dark.")]
 EmbedOption = Annotated[bool, typer.Option("--embed", help="Keep large arrays in the file itself.")]
 
 USAGE, DIFFERENT = 2, 1
@@ -71,6 +74,9 @@ def run(
     engine: EngineOption = "auto",
     steps: Annotated[int, typer.Option(help="How many times the graph is evaluated.")] = 1,
     time_increment: Annotated[float | None, typer.Option(help="Step of time in seconds.")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let modeci-mdf evaluate any text of the model as Python.")
+    ] = False,
 ) -> None:
     """Run a model and print each output: name, type, values."""
     import mdf_scatter
@@ -82,6 +88,7 @@ def run(
         engine=engine,  # type: ignore[arg-type]
         steps=steps,
         time_increment=time_increment,
+        trust=trust,
     )
     for name, array in results.items():
         _print_array(name, array)
@@ -131,13 +138,70 @@ def import_(
 @app.command()
 def draw(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("-o", "--output", help="An .svg or .png file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A .svg, .png, .pdf, .html or .gv file.")],
+    theme: ThemeOption = "light",
+    depth: Annotated[int | None, typer.Option(help="Levels of subgraphs to draw; 0 folds them all.")] = None,
+    values: Annotated[bool, typer.Option("--values", help="Run the model and draw its values.")] = False,
+    input_: InputOption = None,
+    no_embed: Annotated[bool, typer.Option("--no-embed", help="Leave the model out of the picture.")] = False,
 ) -> None:
-    """Draw a model as a block diagram."""
+    """Draw a model as a block diagram that holds the model, or as a page (.html)."""
+    import mdf_scatter
+    from mdf_scatter.drawing.page import drawn_page
+
+    loaded = mdf_scatter.load(model)
+    results = mdf_scatter.run(loaded, _read_inputs(input_)) if values or input_ else None
+    if output.suffix == ".html":
+        picture = drawn_page(loaded, depth=depth, values=results).encode()
+    else:
+        diagram = mdf_scatter.draw(loaded, theme=theme, depth=depth, values=results)  # type: ignore[arg-type]
+        if no_embed or output.suffix in (".gv", ".dot"):
+            diagram.save(output)
+            print(f"{output}: drawn, without the model")
+            return
+        from mdf_scatter.drawing.embed import drawn
+
+        picture = drawn(diagram, output.suffix)
+    if no_embed:
+        output.write_bytes(picture)
+    else:
+        mdf_scatter.save(loaded, output, picture=picture)
+    print(f"{output}: drawn, {'without' if no_embed else 'with'} the model")
+
+
+@app.command()
+def extract(
+    picture: Annotated[Path, typer.Argument(help="A .png, .svg, .pdf or .html file that holds a model.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The model's file: .yaml, .json, .onnx ...")],
+    accept_changed: Annotated[
+        bool, typer.Option("--accept-changed", help="Also where the drawing was changed.")
+    ] = False,
+    embed: EmbedOption = False,
+) -> None:
+    """Write the model that a picture holds."""
     import mdf_scatter
 
-    mdf_scatter.draw(mdf_scatter.load(model)).save(output)
-    print(f"{output}: drawn")
+    mdf_scatter.save(mdf_scatter.extract(picture, accept_changed=accept_changed), output, embed=embed)
+    print(f"{output}: the model of {picture}")
+
+
+@app.command()
+def explain(
+    model: ModelFile,
+    node: Annotated[str, typer.Option("--node", help="Name of a scatter or gather node.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A .svg or .png file.")] = None,
+    theme: ThemeOption = "light",
+    input_: InputOption = None,
+) -> None:
+    """Say, and draw cell by cell, what a node does with the values that reach it."""
+    import mdf_scatter
+    from mdf_scatter.drawing.cells.node import explain_node
+
+    picture = explain_node(mdf_scatter.load(model), node, _read_inputs(input_), theme=theme)
+    print(picture.alt)
+    if output is not None:
+        picture.save(output)
+        print(f"{output}: drawn")
 
 
 @app.command()
@@ -179,9 +243,8 @@ def demo(
         agrees, lines = _export(model, output / f"{stem}.onnx", None, {})
         for line in lines:
             print(f"  {line}")
-        diagram = mdf_scatter.draw(model)
         for suffix in (".svg", ".png"):
-            diagram.save(output / f"{stem}{suffix}")
+            mdf_scatter.save(model, output / f"{stem}{suffix}")
         wrong += not right or agrees is False
     print(f"{len(files)} graphs run, exported and drawn; the files are in {output.resolve()}")
     if wrong:

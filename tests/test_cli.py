@@ -94,6 +94,38 @@ def test_import_draw_and_check(tmp_path: Path) -> None:
     assert done.stdout.endswith("m.yaml: no errors, 0 warnings\n")
 
 
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf", ".html"])
+def test_a_picture_holds_its_model(tmp_path: Path, suffix: str) -> None:
+    picture = tmp_path / f"m.mdf{suffix}"
+    done = command("draw", ELEMENTS, "-o", picture, "--values")
+    assert done.stdout == f"{picture}: drawn, with the model\n", done.stderr
+    assert command("run", picture).stdout == command("run", ELEMENTS).stdout
+    done = command("extract", picture, "-o", tmp_path / "m.yaml")
+    assert done.stdout == f"{tmp_path / 'm.yaml'}: the model of {picture}\n", done.stderr
+    assert mdf_scatter.load(tmp_path / "m.yaml").to_dict() == mdf_scatter.load(ELEMENTS).to_dict()
+    done = command("draw", ELEMENTS, "-o", picture, "--no-embed")
+    assert done.stdout == f"{picture}: drawn, without the model\n", done.stderr
+    assert command("run", picture).returncode == 2
+
+
+def test_explain_says_and_draws_what_a_node_does(tmp_path: Path) -> None:
+    done = command("explain", ELEMENTS, "--node", "scatter_1", "-o", tmp_path / "cells.svg")
+    assert done.returncode == 0, done.stderr
+    assert "update 0 (9) goes to element 4" in done.stdout
+    assert (tmp_path / "cells.svg").read_bytes().startswith(b"<svg ")
+    done = command("explain", ELEMENTS, "--node", "scatter_2")
+    assert done.returncode == 2
+    assert "scatter_1" in done.stderr
+
+
+def test_trust_is_asked_for_on_the_command_line(tmp_path: Path) -> None:
+    text = ELEMENTS.read_text().replace("value: scatter,", "value: 'scatter.copy()',")
+    (tmp_path / "m.yaml").write_text(text)
+    assert command("run", tmp_path / "m.yaml").returncode == 2
+    done = command("run", tmp_path / "m.yaml", "--trust", "--engine", "mdf")
+    assert done.stdout == command("run", ELEMENTS).stdout, done.stderr
+
+
 def test_check_lists_findings_and_fails_on_errors(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(
         ELEMENTS.read_text().replace("function: ScatterND", "function: ScaterND")
