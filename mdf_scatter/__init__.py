@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mdf_scatter.drawing.cells.explain import explain
     from mdf_scatter.drawing.diagram import draw
     from mdf_scatter.formats import extract, load, save
+    from mdf_scatter.kernels.threads import set_num_threads
     from mdf_scatter.lift import from_onnx
     from mdf_scatter.lower import to_onnx
     from mdf_scatter.node import (
@@ -61,6 +62,7 @@ _HOME = {
     "save": "mdf_scatter.formats",
     "scatter_elements": "mdf_scatter.ops.scatter_elements",
     "scatter_nd": "mdf_scatter.ops.scatter_nd",
+    "set_num_threads": "mdf_scatter.kernels.threads",
     "tensor_scatter": "mdf_scatter.ops.tensor_scatter",
     "tf_scatter_nd": "mdf_scatter.ops.tf_scatter_nd",
     "to_onnx": "mdf_scatter.lower",
@@ -92,6 +94,7 @@ __all__ = [
     "save",
     "scatter_elements",
     "scatter_nd",
+    "set_num_threads",
     "tensor_scatter",
     "tf_scatter_nd",
     "to_onnx",

@@ -80,11 +80,12 @@ def run(
 ) -> None:
     """Run a model and print each output: name, type, values."""
     import mdf_scatter
+    from mdf_scatter.array_files import read_inputs, write_arrays
 
     loaded = mdf_scatter.load(model)
     results = mdf_scatter.run(
         loaded,
-        _read_inputs(input_),
+        read_inputs(input_),
         engine=engine,  # type: ignore[arg-type]
         steps=steps,
         time_increment=time_increment,
@@ -93,7 +94,7 @@ def run(
     for name, array in results.items():
         _print_array(name, array)
     if output is not None:
-        _write_arrays(output, results)
+        write_arrays(output, results)
         print(f"written to {output}")
 
 
@@ -108,12 +109,13 @@ def export(
 ) -> None:
     """Write a model as ONNX, check it, and compare it with onnxruntime."""
     import mdf_scatter
+    from mdf_scatter.array_files import read_inputs
     from mdf_scatter.errors import FormatError
 
     if output.suffix != ".onnx":
         raise FormatError(f"{output}: the suffix is {output.suffix!r}; expected '.onnx'")
     loaded = mdf_scatter.load(model)
-    agrees, lines = _export(loaded, output, opset, _read_inputs(input_))
+    agrees, lines = _export(loaded, output, opset, read_inputs(input_))
     for line in lines:
         print(line)
     if agrees is False:
@@ -147,10 +149,11 @@ def draw(
 ) -> None:
     """Draw a model as a block diagram that holds the model, or as a page (.html)."""
     import mdf_scatter
+    from mdf_scatter.array_files import read_inputs
     from mdf_scatter.drawing.page import drawn_page
 
     loaded = mdf_scatter.load(model)
-    results = mdf_scatter.run(loaded, _read_inputs(input_)) if values or input_ else None
+    results = mdf_scatter.run(loaded, read_inputs(input_)) if values or input_ else None
     if output.suffix == ".html":
         picture = drawn_page(loaded, depth=depth, values=results).encode()
     else:
@@ -195,9 +198,10 @@ def explain(
 ) -> None:
     """Say, and draw cell by cell, what a node does with the values that reach it."""
     import mdf_scatter
+    from mdf_scatter.array_files import read_inputs
     from mdf_scatter.drawing.cells.node import explain_node
 
-    picture = explain_node(mdf_scatter.load(model), node, _read_inputs(input_), theme=theme)
+    picture = explain_node(mdf_scatter.load(model), node, read_inputs(input_), theme=theme)
     print(picture.alt)
     if output is not None:
         picture.save(output)
@@ -217,6 +221,23 @@ def check(model: ModelFile) -> None:
         print(f"{model}: {errors} error{'s' * (errors > 1)}, {len(findings) - errors} warnings")
         raise typer.Exit(DIFFERENT)
     print(f"{model}: no errors, {len(findings)} warnings")
+
+
+@app.command()
+def bench(
+    words: Annotated[list[str] | None, typer.Argument(help="Only workloads with one of these words.")] = None,
+    rounds: Annotated[int, typer.Option(help="How often each call is timed.")] = 5,
+) -> None:
+    """Measure our operators beside NumPy, onnxruntime and what else is installed, and check the answers."""
+    from mdf_scatter.bench import machine, measure, table
+    from mdf_scatter.bench.workloads import WORKLOADS
+    from mdf_scatter.errors import InputError
+
+    chosen = [load for load in WORKLOADS if not words or any(word in load.name for word in words)]
+    if not chosen:
+        raise InputError(f"no workload has {' or '.join(words or [])} in its name")
+    print(machine())
+    print(table(measure(chosen, rounds=rounds)), end="")
 
 
 @app.command()
@@ -272,42 +293,6 @@ def _export(
         return None, [*lines, f"not compared with onnxruntime: {error}"]
     comparison = against_onnxruntime(proto, inputs, mdf_scatter.run(model, inputs))
     return comparison.agrees, [*lines, comparison.message]
-
-
-def _read_inputs(options: list[str] | None) -> dict[str, npt.NDArray[Any]]:
-    import numpy as np
-
-    from mdf_scatter.errors import InputError
-
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for option in options or []:
-        name, equals, file = option.rpartition("=")
-        try:
-            # Pickled arrays can run code, so they are refused.
-            found = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"-i {option}: {file!r} is not a readable .npy or .npz file: {error}") from error
-        if isinstance(found, np.ndarray):
-            if not equals:
-                raise InputError(f"-i {option}: which input is it? write -i NAME={file}")
-            arrays[name] = found
-        elif equals:
-            raise InputError(f"-i {option}: {file!r} holds {', '.join(found.files)}; write -i {file}")
-        else:
-            arrays |= {key: found[key] for key in found.files}
-    return arrays
-
-
-def _write_arrays(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
-    import numpy as np
-
-    from mdf_scatter.errors import FormatError
-
-    if path.suffix != ".npz":
-        raise FormatError(f"{path}: the suffix is {path.suffix!r}; outputs are written to '.npz'")
-    # Objects would be pickled; text has a type of its own.
-    plain = {name: array.astype(str) if array.dtype == object else array for name, array in arrays.items()}
-    np.savez(path, **plain)  # type: ignore[arg-type]
 
 
 def _print_array(name: str, array: npt.NDArray[Any], indent: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.kernels import vectorized
+from mdf_scatter.kernels import rows as _rows
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 """What becomes of an element that an update meets, in ONNX."""
@@ -39,4 +39,4 @@ def scatter_rows(
             is what the others are reduced with. "none" has no use for it.
     """
     if updates.size:
-        vectorized.scatter_rows(out, rows, updates, reduction, include_self)
+        _rows.scatter_rows(out, rows, updates, reduction, include_self)

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16
-from mdf_scatter.kernels.vectorized import BLOCK, divided, is_last, places, scatter_rows
+from mdf_scatter.kernels.rows import copied, gather_rows, is_last, places, scatter_rows
+from mdf_scatter.kernels.vectorized import BLOCK, divided
 
 Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool]
@@ -27,7 +28,7 @@ THIN = 128
 
 
 def remember(
-    data: Array, rows: Rows, updates: Array, output: Array, reduction: str, include_self: bool = True
+    data: Array, rows: Rows, updates: Array, output: Array | None, reduction: str, include_self: bool = True
 ) -> RowsPullback:
     """Keep what the way back through `scatter_rows` needs, as copies, and no more.
 
@@ -35,7 +36,7 @@ def remember(
         data: The rows before, (R, S), of a float or complex dtype.
         rows: The row each update went to, (N,); it is kept itself.
         updates: (N, S), dtype of `data`.
-        output: The rows after, (R, S), dtype of `data`.
+        output: The rows after, (R, S), dtype of `data`; None if the reduction is neither "max" nor "min".
         reduction: One of `WIDE_REDUCTIONS`.
         include_self: Whether data took part on touched rows.
 
@@ -46,22 +47,22 @@ def remember(
     """
     height = len(data)
     if reduction == "none":
-        return NonePullback(rows, height, include_self=False)
+        return NonePullback(rows, height)
     if reduction == "mean":
         return MeanPullback(rows, height, include_self)
     if reduction == "add" or not updates.size:
         return AddPullback(rows, height, include_self)
     touched, _ = places(rows, height)
-    if reduction == "mul":
+    if output is None:
         return MulPullback(
-            rows, height, include_self, updates.copy(), data[touched] if include_self else None
+            rows, height, include_self, updates.copy(), gather_rows(data, touched) if include_self else None
         )
     return ExtremumPullback(
         rows,
         height,
         include_self,
-        updates == output[rows],
-        data[touched] == output[touched] if include_self else None,
+        updates == gather_rows(output, rows),
+        gather_rows(data, touched) == gather_rows(output, touched) if include_self else None,
     )
 
 
@@ -106,7 +107,38 @@ class ZerosPullback(RowsPullback):
 
     def __call__(self, grad: Array) -> tuple[Array, ...]:
         """Return the gradient of updates, (N, S), for that of the result, (R, S)."""
-        return (grad[self.rows],)
+        return (gather_rows(grad, self.rows),)
+
+
+class NonePullback(RowsPullback):
+    """Updates put in place of what they meet: the result has the last one to a row, and no data there."""
+
+    def __call__(self, grad: Array) -> tuple[Array, ...]:
+        """Return the gradients of data, (R, S), and updates, (N, S), for that of the result, (R, S)."""
+        last = is_last(self.rows, self.height)
+        to_data, to_updates = copied(grad), gather_rows(grad, self.rows)
+        to_data[self.rows[last]] = 0
+        if not last.all():
+            to_updates[~last] = 0
+        return to_data, to_updates
+
+
+@dataclass(frozen=True, eq=False)
+class AddPullback(RowsPullback):
+    """A sum: all are sent the same.
+
+    Attributes:
+        include_self: Whether data took part on touched rows.
+    """
+
+    include_self: bool
+
+    def __call__(self, grad: Array) -> tuple[Array, ...]:
+        """Return the gradients of data, (R, S), and updates, (N, S), for that of the result, (R, S)."""
+        to_data, to_updates = copied(grad), gather_rows(grad, self.rows)
+        if not self.include_self:
+            to_data[self.rows] = 0
+        return to_data, to_updates
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +156,11 @@ class ReductionPullback(RowsPullback):
         if not self.rows.size or not grad.size:
             return grad.copy(), grad[self.rows]
         touched, place = places(self.rows, self.height)
-        sent = grad[touched]
+        sent = gather_rows(grad, touched)
         is_half = grad.dtype in (np.float16, BFLOAT16)
         with np.errstate(all="ignore"):
             touched_grad, to_updates = self._send(sent.astype(np.float32) if is_half else sent, place)
-            to_data = grad.copy()
+            to_data = copied(grad)
             to_data[touched] = touched_grad if self.include_self else 0
             return to_data, to_updates.astype(grad.dtype, copy=False)
 
@@ -145,28 +177,12 @@ class ReductionPullback(RowsPullback):
         """
 
 
-class NonePullback(ReductionPullback):
-    """Updates put in place of what they meet: the result has the last one to a row, and no data there."""
-
-    def _send(self, sent: Array, place: Rows) -> tuple[Array | None, Array]:
-        to_updates = sent[place]
-        to_updates[~is_last(place, len(sent))] = 0
-        return None, to_updates
-
-
-class AddPullback(ReductionPullback):
-    """A sum: all are sent the same."""
-
-    def _send(self, sent: Array, place: Rows) -> tuple[Array | None, Array]:
-        return sent, sent[place]
-
-
 class MeanPullback(ReductionPullback):
     """A mean: all are sent the same part."""
 
     def _send(self, sent: Array, place: Rows) -> tuple[Array | None, Array]:
         part = divided(sent, (np.bincount(place, minlength=len(sent)) + self.include_self)[:, np.newaxis])
-        return part, part[place]
+        return part, gather_rows(part, place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +207,7 @@ class ExtremumPullback(ReductionPullback):
         is_nan = winners == 0
         part = divided(sent, np.maximum(winners, 1))
         part[is_nan] = np.nan
-        to_updates = part[place]
+        to_updates = gather_rows(part, place)
         to_updates[~(self.update_wins | is_nan[place])] = 0
         if self.data_wins is not None:
             part[~(self.data_wins | is_nan)] = 0
@@ -204,7 +220,7 @@ class MulPullback(ReductionPullback):
 
     Attributes:
         updates: (N, S).
-        data: The touched rows of data, (T, S), in ascending order; None without `include_self`.
+        data: The touched rows of data, (T, S), in the order of `places`; None without `include_self`.
     """
 
     updates: Array

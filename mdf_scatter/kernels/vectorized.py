@@ -1,4 +1,4 @@
-"""The rows kernel in NumPy: for every dtype and size, and on every machine."""
+"""The steps of the rows kernels in NumPy: for every dtype and size, and on every machine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from mdf_scatter.dtypes import BFLOAT16
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
@@ -24,25 +22,6 @@ MOVABLE_ROW = 1 << 16
 """Bytes up to which a row is faster moved as one item than as its elements."""
 
 
-def scatter_rows(out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool) -> None:
-    """Reduce `updates` (N, S) into the rows of `out` (R, S); see `mdf_scatter.kernels.scatter_rows`."""
-    if reduction == "none":
-        _assign(out, rows, updates)
-    elif out.dtype in (np.float16, BFLOAT16):
-        _reduce_through_float32(out, rows, updates, reduction, include_self)
-    elif reduction == "mean":
-        scatter_rows(out, rows, updates, "add", include_self)
-        touched, place = places(rows, len(out))
-        counts = np.bincount(place) + include_self
-        out[touched] = divided(out[touched], counts[:, np.newaxis])
-    elif include_self:
-        _reduce_any(out, rows, updates, reduction)
-    else:
-        is_first = _is_first(rows, len(out))
-        _assign(out, rows[is_first], updates[is_first])
-        _reduce_any(out, rows[~is_first], updates[~is_first], reduction)
-
-
 def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
     """Return the rows of `height` that updates go to, in ascending order, and each update's place there."""
     is_touched = np.zeros(height, np.bool)
@@ -51,18 +30,6 @@ def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
     place = np.empty(height, np.int64)  # never filled: what is not touched costs no memory
     place[touched] = np.arange(len(touched))
     return touched, place[rows]
-
-
-def is_last(rows: Rows, height: int) -> npt.NDArray[np.bool]:
-    """Tell of each update whether it is the last one to its row."""
-    numbers = np.arange(len(rows))
-    last = np.empty(height, np.int64)  # never filled: what is not touched costs no memory
-    last[rows] = numbers  # in order, as in _assign
-    return np.equal(last[rows], numbers)
-
-
-def _is_first(rows: Rows, height: int) -> npt.NDArray[np.bool]:
-    return is_last(rows[::-1].copy(), height)[::-1]
 
 
 def divided(sums: Array, counts: npt.NDArray[np.int64]) -> Array:
@@ -81,7 +48,8 @@ def divided(sums: Array, counts: npt.NDArray[np.int64]) -> Array:
         return quotient
 
 
-def _assign(out: Array, rows: Rows, updates: Array) -> None:
+def assign(out: Array, rows: Rows, updates: Array) -> None:
+    """Put `updates` (N, S) into rows of `out` (R, S), in order."""
     # NumPy walks a one-dimensional, contiguous index front to back, so the last of several updates
     # to a row stays. Its manual promises no order for indices in general; a test holds this one.
     width = out.shape[1] * out.itemsize
@@ -91,7 +59,8 @@ def _assign(out: Array, rows: Rows, updates: Array) -> None:
         out.view(f"V{width}")[:, 0][rows] = updates.view(f"V{width}")[:, 0]
 
 
-def _reduce_any(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
+def reduce(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
+    """Reduce `updates` (N, S) by "add", "mul", "max" or "min" into rows of `out` (R, S), in order."""
     with np.errstate(all="ignore"):
         if out.dtype == np.bool:
             _reduce_bool(out, rows, updates, reduction)
@@ -121,16 +90,6 @@ def _reduce_bool(out: Array, rows: Rows, updates: Array, reduction: str) -> None
     deciding = reduction in ("add", "max")  # one True makes an OR true, one False an AND false
     number, column = np.nonzero(updates == deciding)
     out[rows[number], column] = deciding
-
-
-def _reduce_through_float32(
-    out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool
-) -> None:
-    touched, place = places(rows, len(out))
-    wide = out[touched].astype(np.float32)
-    with np.errstate(all="ignore"):
-        scatter_rows(wide, place, updates.astype(np.float32), reduction, include_self)
-        out[touched] = wide.astype(out.dtype)
 
 
 def _reduce_extremum(out: Array, rows: Rows, updates: Array, reduction: str) -> None:

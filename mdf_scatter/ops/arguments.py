@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,8 +17,11 @@ import numpy.typing as npt
 from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of
 from mdf_scatter.errors import OperatorError, did_you_mean, listed
 from mdf_scatter.kernels import REDUCTIONS
+from mdf_scatter.kernels.rows import number_rows
 
 Array = npt.NDArray[Any]
+
+KNOWN = STANDARD + NARROW
 
 NARROW_INTEGERS = ("int4", "uint4", "int2", "uint2")
 """Integer types that NumPy does not itself count as such."""
@@ -55,10 +59,10 @@ def read_indices(op: str, value: Any, argument: str = "indices") -> Array:
     indices = read_array(op, argument, value)
     if isinstance(value, (list, tuple)) and not indices.size:
         return indices.astype(np.int64)
-    name = name_of(indices.dtype)
-    if name in NARROW_INTEGERS:
-        return indices.astype(np.int64)
     if indices.dtype.kind not in "iu":
+        name = name_of(indices.dtype)
+        if name in NARROW_INTEGERS:
+            return indices.astype(np.int64)
         name = "object" if name == "string" else name
         raise OperatorError(op, f"{argument} has dtype {name}; expected an integer dtype, such as int64")
     return indices
@@ -130,14 +134,17 @@ def check_outputs_name(op: str, value: Any) -> None:
         raise OperatorError(op, f"specified_outputs_name is {value!r}; expected one name, for the one output")
 
 
-def check_dtype(op: str, name: str, array: Array, known: Sequence[str] = STANDARD + NARROW) -> None:
+def check_dtype(op: str, name: str, array: Array, known: Sequence[str] = KNOWN) -> None:
     """Check that the dtype of an array is a known one; strings of all kinds are `string`."""
     if _type_name(array) not in known:
         raise OperatorError(op, f"{name} has dtype {_type_name(array)}; expected {listed(known)}")
 
 
 def _type_name(array: Array) -> str:
-    return "string" if is_string(array.dtype) else name_of(array.dtype)
+    return "string" if is_string(array.dtype) else _cached_name(array.dtype)
+
+
+_cached_name = cache(name_of)  # NumPy makes the name anew each time, which takes as long as a small call
 
 
 def check_reduction(op: str, reduction: Any, data: Array) -> None:
@@ -145,7 +152,7 @@ def check_reduction(op: str, reduction: Any, data: Array) -> None:
     check_choice(op, "reduction", reduction, REDUCTIONS)
     own = _type_name(data)
     if own not in NARROW:
-        check_dtype(op, "data", data, STANDARD + NARROW if reduction == "none" else STANDARD)
+        check_dtype(op, "data", data, KNOWN if reduction == "none" else STANDARD)
     reason, lacking = "", tuple[str, ...]()
     if own in NARROW:
         reason, lacking = "it is a type without arithmetic", REDUCTIONS[1:]
@@ -186,6 +193,7 @@ def resolve_rows(
     name: str = "indices",
     of: str = "data",
     first_axis: int = 0,
+    share: bool = False,
 ) -> npt.NDArray[np.int64]:
     """Turn multi-dimensional indices into numbers of rows, counting in row-major order.
 
@@ -196,10 +204,14 @@ def resolve_rows(
         name: What the operator calls `indices`, for messages.
         of: What it calls the indexed array.
         first_axis: The axis of it that sizes[0] is the size of.
+        share: Whether the result may be `indices` itself, seen as (N,).
 
     Returns:
-        A new array, one row number in 0..prod(sizes)-1 for each k-tuple.
+        One row number in 0..prod(sizes)-1 for each k-tuple, (N,); a new array, if not to be shared.
     """
+    numbered = number_rows(indices, tuple(sizes))
+    if numbered is not None:
+        return numbered if share or not np.may_share_memory(numbered, indices) else numbered.copy()
     rows = np.zeros(math.prod(indices.shape[:-1]), np.int64)
     if not rows.size:
         return rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
+from mdf_scatter.kernels.along import loops_for, number_elements, offsets
 from mdf_scatter.ops.arguments import resolve_axis
 
 
@@ -41,14 +41,14 @@ def resolve_elements(
     Returns:
         A new array of the shape of `indices`.
     """
+    loops = loops_for(np.dtype(np.int64), indices, shape[axis])
+    if loops is not None:
+        return number_elements(loops, indices, shape, axis)
     positions = resolve_axis(op, indices, shape[axis], axis)
     if not positions.size:
         return positions
-    positions *= math.prod(shape[axis + 1 :])
-    for other, size in enumerate(indices.shape):
-        if other != axis:
-            step = math.prod(shape[other + 1 :])
-            along = [1] * len(shape)
-            along[other] = size
-            positions += (np.arange(size) * step).reshape(along)
+    before, step, after = offsets(indices.shape, shape, axis)
+    blocks = positions.reshape(len(before), -1, len(after))
+    blocks *= step
+    blocks += before[:, np.newaxis, np.newaxis] + after
     return positions

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.ops.arguments import read_array, read_axis, read_gathered, read_indices
+from mdf_scatter.kernels.along import gather_along, loops_for
+from mdf_scatter.ops.arguments import read_axis, read_gathered, read_indices
 from mdf_scatter.ops.elements import check_elements, resolve_elements
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.vjp import gather_pullback
@@ -42,25 +43,35 @@ def gather_elements(data: npt.ArrayLike, indices: npt.ArrayLike, axis: int = 0) 
            [4, 3]])
     """
     data = read_gathered(NAME, data)
-    return data.reshape(-1).take(_positions(data, indices, axis))
+    indices, axis = _read(data, indices, axis)
+    loops = loops_for(data.dtype, indices, data.shape[axis])
+    if loops is not None:
+        return gather_along(loops, np.ascontiguousarray(data), indices, axis)
+    return data.reshape(-1).take(resolve_elements(NAME, indices, data.shape, axis))
 
 
 def _pullback(
-    data: npt.ArrayLike, indices: npt.ArrayLike, axis: int = 0, *, output: npt.NDArray[Any]
+    data: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    axis: int = 0,
+    *,
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
-    data = read_array(NAME, "data", data)
-    positions = _positions(data, indices, axis).reshape(-1)
-    return gather_pullback(NAME, (data.shape, None), data, positions, 1, output)
+    del output  # no gradient of a gather needs it
+    data = read_gathered(NAME, data)
+    indices, axis = _read(data, indices, axis)
+    positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
+    return gather_pullback(NAME, (data.shape, None), data, positions, 1, indices.shape)
 
 
-def _positions(data: npt.NDArray[Any], indices: npt.ArrayLike, axis: int) -> npt.NDArray[np.int64]:
-    """Return the positions in flat `data` that are looked up, in the shape of `indices`."""
+def _read(data: npt.NDArray[Any], indices: npt.ArrayLike, axis: int) -> tuple[npt.NDArray[Any], int]:
+    """Return the indices, and the axis along which they look, counted from the start."""
     indices = read_indices(NAME, indices)
     if not data.ndim:
         raise OperatorError(NAME, "data is a scalar; expected rank 1 or more")
     axis = read_axis(NAME, axis, "data", data.ndim)
     check_elements(NAME, data.shape, indices.shape, axis)
-    return resolve_elements(NAME, indices, data.shape, axis)
+    return indices, axis
 
 
 _SQUARE = np.array([[1, 2], [3, 4]], np.float32)

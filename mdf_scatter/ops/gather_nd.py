@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.ops.arguments import read_array, read_gathered, read_indices, read_integer, resolve_rows
+from mdf_scatter.kernels.rows import gather_rows
+from mdf_scatter.ops.arguments import read_gathered, read_indices, read_integer, resolve_rows
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, check_index
 from mdf_scatter.ops.vjp import gather_pullback
@@ -47,20 +48,25 @@ def gather_nd(data: npt.ArrayLike, indices: npt.ArrayLike, batch_dims: int = 0) 
            [4, 5]])
     """
     data = read_gathered(NAME, data)
-    rows, row_shape, shape = _read(data, indices, batch_dims)
-    return data.reshape(row_shape).take(rows, axis=0).reshape(shape)
+    rows, row_shape, shape = _read(data, indices, batch_dims, share=batch_dims == 0)
+    return gather_rows(data.reshape(row_shape), rows).reshape(shape)
 
 
 def _pullback(
-    data: npt.ArrayLike, indices: npt.ArrayLike, batch_dims: int = 0, *, output: npt.NDArray[Any]
+    data: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    batch_dims: int = 0,
+    *,
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
-    data = read_array(NAME, "data", data)
-    rows, (_, width), _ = _read(data, indices, batch_dims)
-    return gather_pullback(NAME, (data.shape, None), data, rows, width, output)
+    del output  # no gradient of a gather needs it
+    data = read_gathered(NAME, data)
+    rows, (_, width), shape = _read(data, indices, batch_dims)
+    return gather_pullback(NAME, (data.shape, None), data, rows, width, shape)
 
 
 def _read(
-    data: npt.NDArray[Any], indices: npt.ArrayLike, batch_dims: int
+    data: npt.NDArray[Any], indices: npt.ArrayLike, batch_dims: int, *, share: bool = False
 ) -> tuple[npt.NDArray[np.int64], tuple[int, int], tuple[int, ...]]:
     """Return the rows that are looked up, (N,), the shape of `data` as rows, and that of the result."""
     indices = read_indices(NAME, indices)
@@ -68,7 +74,7 @@ def _read(
     check_index(_NAMES, data.shape, indices.shape, batch_dims)
     last = batch_dims + indices.shape[-1]
     batch, indexed, slice_ = data.shape[:batch_dims], data.shape[batch_dims:last], data.shape[last:]
-    rows = resolve_rows(NAME, indices, indexed, first_axis=batch_dims)
+    rows = resolve_rows(NAME, indices, indexed, first_axis=batch_dims, share=share)
     if batch_dims and rows.size:
         by_batch = rows.reshape(math.prod(batch), -1)
         by_batch += np.arange(len(by_batch))[:, np.newaxis] * math.prod(indexed)

@@ -152,7 +152,8 @@ class Op:
         onnx_form: `onnx_form(emit, *inputs, **attributes)` writes the operator as nodes of ONNX and gives
             the output's value; None where it is the ONNX operator of its name, attributes and all.
         pullback: `pullback(*inputs, output=forward(*inputs, **attributes), **attributes)` gives the
-            call's backward pass; None where the operator has no gradient.
+            call's backward pass, and does so without `output` too, which few need; None where the operator
+            has no gradient.
     """
 
     name: str

@@ -11,6 +11,7 @@ from mdf_scatter.dtypes import STANDARD
 from mdf_scatter.ops.arguments import check_dtype, read_array
 from mdf_scatter.ops.op import Case, Emit, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
+from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import scatter_pullback
 
 NAME = "paddle::scatter_nd_add"
@@ -41,15 +42,23 @@ def paddle_scatter_nd_add(
     >>> paddle_scatter_nd_add([0, 1, 2, 3, 4, 5], [[1], [2], [3], [1]], [9, 10, 11, 12])
     array([ 0, 22, 12, 14,  4,  5])
     """
+    result = scatter_small(ref, index, updates, "add")
+    if result is not None:
+        return result
     ref = read_array(NAME, "ref", ref)
     check_dtype(NAME, "ref", ref, STANDARD)
     return scatter_slices(_NAMES, ref, index, updates, "add")
 
 
 def _pullback(
-    ref: npt.ArrayLike, index: npt.ArrayLike, updates: npt.ArrayLike, *, output: npt.NDArray[Any]
+    ref: npt.ArrayLike,
+    index: npt.ArrayLike,
+    updates: npt.ArrayLike,
+    *,
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
     ref = read_array(NAME, "ref", ref)
+    check_dtype(NAME, "ref", ref, STANDARD)
     rows, width, updates = read_slices(_NAMES, ref, index, updates)
     return scatter_pullback(NAME, (ref.shape, None, updates.shape), ref, rows, width, updates, output, "add")
 

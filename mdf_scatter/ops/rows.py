@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from mdf_scatter.dtypes import is_string
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.kernels import scatter_rows
+from mdf_scatter.kernels.rows import copy
 from mdf_scatter.ops.arguments import (
     check_out,
     read_indices,
@@ -63,16 +65,19 @@ def scatter_slices(
         include_self: Whether data takes part in the reduction on touched rows.
         out: Where the result goes; it may be `data`.
     """
-    rows, width, terms = read_slices(names, data, indices, updates)
+    rows, width, terms = read_slices(names, data, indices, updates, share=True)
     if out is not None:
         check_out(names.op, out, data)
     return scatter(names, data, rows, width, terms, reduction, include_self, out)
 
 
 def read_slices(
-    names: Names, data: Array, indices: npt.ArrayLike, updates: npt.ArrayLike
+    names: Names, data: Array, indices: npt.ArrayLike, updates: npt.ArrayLike, *, share: bool = False
 ) -> tuple[npt.NDArray[np.int64], int, Array]:
-    """Return the rows of `data` that ScatterND writes, (N,), their width, and the updates; see there."""
+    """Return the rows of `data` that ScatterND writes, (N,), their width, and the updates; see there.
+
+    With `share` the rows may be the indices themselves.
+    """
     op = names.op
     indices = read_indices(op, indices, names.indices)
     updates = read_like(op, names.updates, updates, names.data, data)
@@ -86,7 +91,7 @@ def read_slices(
             f" expected {names.indices}.shape[:-1] + {names.shape}[{depth}:]"
             f" = {batch} + {slice_} = {batch + slice_}",
         )
-    rows = resolve_rows(op, indices, data.shape[:depth], name=names.indices, of=names.data)
+    rows = resolve_rows(op, indices, data.shape[:depth], name=names.indices, of=names.data, share=share)
     return rows, math.prod(slice_), updates
 
 
@@ -152,17 +157,48 @@ def scatter(
         terms = read_text(names.op, names.updates, updates)
         _scatter(text, rows, width, terms, reduction, include_self)
         return write_text(names.op, text, data, out)
+    if out is not None and np.may_share_memory(out, rows):
+        rows = rows.copy()
+    terms = np.ascontiguousarray(updates)
+    return written(
+        data, terms, out, lambda result, terms: _scatter(result, rows, width, terms, reduction, include_self)
+    )
+
+
+def written(data: Array, updates: Array, out: Array | None, write: Callable[[Array, Array], None]) -> Array:
+    """Return a copy of `data` to which `updates` are written.
+
+    Args:
+        data: T[...], in native byte order.
+        updates: T[...].
+        out: Where the result goes, checked; it may be `data`, which is then not copied, or overlap any
+            argument.
+        write: `write(result, updates)` writes into an array that is C-contiguous and aligned and holds
+            `data`.
+
+    Returns:
+        `out`, or a new C-contiguous array.
+    """
     if out is not None and np.may_share_memory(out, updates):
         updates = updates.copy()
     in_place = out is not None and out.flags.carray
     result = np.asarray(out) if in_place else np.empty(data.shape, data.dtype)
-    np.copyto(result, data)
-    _scatter(result, rows, width, np.ascontiguousarray(updates), reduction, include_self)
+    if not _is_same_place(result, data):
+        copy(result, data)
+    write(result, updates)
     if out is None:
         return result
     if not in_place:
         np.copyto(out, result)
     return out
+
+
+def _is_same_place(one: Array, other: Array) -> bool:
+    """Tell whether two arrays of the same shape and dtype are the same memory, so that a copy is none."""
+    if one is other:
+        return True
+    begin = "data"
+    return one.strides == other.strides and one.__array_interface__[begin] == other.__array_interface__[begin]
 
 
 def _scatter(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
+from mdf_scatter.kernels.along import loops_for, scatter_along
 from mdf_scatter.ops.arguments import (
     check_out,
     check_reduction,
@@ -20,9 +21,11 @@ from mdf_scatter.ops.arguments import (
 from mdf_scatter.ops.elements import check_elements, resolve_elements
 from mdf_scatter.ops.onnx_forms import scatter_form
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
-from mdf_scatter.ops.rows import Names, scatter
+from mdf_scatter.ops.rows import Names, scatter, written
 from mdf_scatter.ops.scatter_nd import WIDE_ATTRIBUTES, check_wide_reduction
 from mdf_scatter.ops.vjp import scatter_pullback
+
+Array = npt.NDArray[Any]
 
 NAME = "ScatterElements"
 _NAMES = Names(NAME)
@@ -69,10 +72,7 @@ def scatter_elements(
     """
     data = read_array(NAME, "data", data)
     check_reduction(NAME, reduction, data)
-    positions, updates = _read(data, indices, updates, axis)
-    if out is not None:
-        check_out(NAME, out, data)
-    return scatter(_NAMES, data, positions, 1, updates, reduction, out=out)
+    return _scatter(data, indices, updates, axis, reduction, out=out)
 
 
 def _forward(
@@ -86,8 +86,7 @@ def _forward(
     """Compute what `scatter_elements` does, with what nodes and functions have beyond ONNX."""
     data = read_array(NAME, "data", data)
     check_wide_reduction(NAME, reduction, include_self, data)
-    positions, updates = _read(data, indices, updates, axis)
-    return scatter(_NAMES, data, positions, 1, updates, reduction, include_self)
+    return _scatter(data, indices, updates, axis, reduction, include_self)
 
 
 def _pullback(
@@ -98,18 +97,53 @@ def _pullback(
     reduction: str = "none",
     include_self: bool = True,
     *,
-    output: npt.NDArray[Any],
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
     data = read_array(NAME, "data", data)
-    positions, updates = _read(data, indices, updates, axis)
+    check_wide_reduction(NAME, reduction, include_self, data)
+    if output is None and reduction in ("max", "min"):
+        output = _forward(data, indices, updates, axis, reduction, include_self)
+    indices, updates, axis = _read(data, indices, updates, axis)
+    positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
     shapes = data.shape, None, updates.shape
     return scatter_pullback(NAME, shapes, data, positions, 1, updates, output, reduction, include_self)
 
 
-def _read(
-    data: npt.NDArray[Any], indices: npt.ArrayLike, updates: npt.ArrayLike, axis: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return the positions in flat `data` that updates go to, (N,), and the updates."""
+def _scatter(
+    data: Array,
+    indices: npt.ArrayLike,
+    updates: npt.ArrayLike,
+    axis: int,
+    reduction: str,
+    include_self: bool = True,
+    out: Array | None = None,
+) -> Array:
+    indices, updates, axis = _read(data, indices, updates, axis)
+    is_wide = reduction == "mean" or not include_self
+    loops = None if is_wide else loops_for(data.dtype, indices, data.shape[axis], reduction)
+    if loops is None:
+        positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
+        _check_out(out, data)
+        return scatter(_NAMES, data, positions, 1, updates, reduction, include_self, out)
+    _check_out(out, data)
+    if out is not None and np.may_share_memory(out, indices):
+        indices = indices.copy()
+    updates = np.ascontiguousarray(updates)
+    return written(
+        data,
+        updates,
+        out,
+        lambda result, terms: scatter_along(loops, result, indices, terms, axis, reduction),
+    )
+
+
+def _check_out(out: Array | None, data: Array) -> None:
+    if out is not None:
+        check_out(NAME, out, data)
+
+
+def _read(data: Array, indices: npt.ArrayLike, updates: npt.ArrayLike, axis: int) -> tuple[Array, Array, int]:
+    """Return indices, updates, and the axis along which indices look, counted from the start."""
     indices = read_indices(NAME, indices)
     updates = read_like(NAME, "updates", updates, "data", data)
     if not data.ndim:
@@ -120,7 +154,7 @@ def _read(
         raise OperatorError(
             NAME, f"updates has shape {updates.shape}; expected {indices.shape}, the shape of indices"
         )
-    return resolve_elements(NAME, indices, data.shape, axis).reshape(-1), updates
+    return indices, updates, axis
 
 
 _ZEROS = np.zeros((3, 3), np.float32)

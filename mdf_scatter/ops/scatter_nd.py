@@ -15,6 +15,7 @@ from mdf_scatter.ops.arguments import check_choice, check_dtype, check_reduction
 from mdf_scatter.ops.onnx_forms import scatter_form
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
+from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import scatter_pullback
 
 NAME = "ScatterND"
@@ -74,6 +75,10 @@ def scatter_nd(
     >>> scatter_nd(["a", "b"], [[0], [-1], [0]], ["x", "y", "z"], reduction="add")
     array(['axz', 'by'], dtype='<U3')
     """
+    if out is None:
+        result = scatter_small(data, indices, updates, reduction)
+        if result is not None:
+            return result
     data = read_array(NAME, "data", data)
     check_reduction(NAME, reduction, data)
     return scatter_slices(_NAMES, data, indices, updates, reduction, out=out)
@@ -87,6 +92,10 @@ def _forward(
     include_self: bool = True,
 ) -> npt.NDArray[Any]:
     """Compute what `scatter_nd` does, with what nodes and functions have beyond ONNX."""
+    if include_self is True:
+        result = scatter_small(data, indices, updates, reduction)
+        if result is not None:
+            return result
     data = read_array(NAME, "data", data)
     check_wide_reduction(NAME, reduction, include_self, data)
     return scatter_slices(_NAMES, data, indices, updates, reduction, include_self)
@@ -99,9 +108,12 @@ def _pullback(
     reduction: str = "none",
     include_self: bool = True,
     *,
-    output: npt.NDArray[Any],
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
     data = read_array(NAME, "data", data)
+    check_wide_reduction(NAME, reduction, include_self, data)
+    if output is None and reduction in ("max", "min"):
+        output = _forward(data, indices, updates, reduction, include_self)
     rows, width, updates = read_slices(_NAMES, data, indices, updates)
     shapes = data.shape, None, updates.shape
     return scatter_pullback(NAME, shapes, data, rows, width, updates, output, reduction, include_self)

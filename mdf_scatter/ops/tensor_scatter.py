@@ -73,9 +73,10 @@ def _pullback(
     axis: int = -2,
     mode: str = "linear",
     *,
-    output: npt.NDArray[Any],
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
     cache = read_array(NAME, "past_cache", past_cache)
+    check_dtype(NAME, "past_cache", cache)
     rows, width, update = _read(cache, update, write_indices, axis, mode)
     shapes = cache.shape, update.shape, None
     return scatter_pullback(NAME, shapes, cache, rows, width, update, output, "none")

@@ -54,8 +54,14 @@ def tf_scatter_nd(indices: npt.ArrayLike, updates: npt.ArrayLike, shape: npt.Arr
 
 
 def _pullback(
-    indices: npt.ArrayLike, updates: npt.ArrayLike, shape: npt.ArrayLike, *, output: npt.NDArray[Any]
+    indices: npt.ArrayLike,
+    updates: npt.ArrayLike,
+    shape: npt.ArrayLike,
+    *,
+    output: npt.NDArray[Any] | None = None,
 ) -> Pullback:
+    if output is None:
+        output = tf_scatter_nd(indices, updates, shape)
     updates = read_array(NAME, "updates", updates)
     rows, width, _ = read_slices(_NAMES, output, indices, updates)
     return zeros_pullback(NAME, (None, updates.shape, None), rows, width, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,7 @@ def vjp(
     _check_call(operator, len(inputs), attributes)
     if operator.pullback is None:
         raise OperatorError(op, "there is no gradient of this operator")
-    output = operator.forward(*inputs, **attributes)
-    return operator.pullback(*inputs, output=output, **attributes)(grad)
+    return operator.pullback(*inputs, **attributes)(grad)
 
 
 def scatter_pullback(
@@ -63,7 +63,7 @@ def scatter_pullback(
     rows: Rows,
     width: int,
     updates: Array,
-    output: Array,
+    output: Array | None,
     reduction: str,
     include_self: bool = True,
 ) -> Pullback:
@@ -76,26 +76,29 @@ def scatter_pullback(
         rows: The row each update went to, (N,), a new array.
         width: Elements in a row.
         updates: T[...], N * width elements.
-        output: T[...], the result.
+        output: T[...], the result; only "max" and "min" need it.
         reduction: One of `WIDE_REDUCTIONS`.
         include_self: Whether data took part on touched rows.
     """
     kept = None
-    if has_gradient(output.dtype):
+    if has_gradient(data.dtype):
         rows = rows if updates.size else np.zeros(0, np.int64)
-        tall = row_shape(output, width)
+        tall = row_shape(data, width)
+        needed = None if output is None or reduction not in ("max", "min") else output.reshape(tall)
         kept = remember(
             data.reshape(tall),
             rows,
             updates.reshape(len(rows), width),
-            output.reshape(tall),
+            needed,
             reduction,
             include_self,
         )
-    return Pullback(op, output.shape, output.dtype, inputs, width, kept)
+    return Pullback(op, data.shape, data.dtype, inputs, width, kept)
 
 
-def gather_pullback(op: str, inputs: Shapes, data: Array, rows: Rows, width: int, output: Array) -> Pullback:
+def gather_pullback(
+    op: str, inputs: Shapes, data: Array, rows: Rows, width: int, shape: tuple[int, ...]
+) -> Pullback:
     """Keep what the way back through a gather needs.
 
     Args:
@@ -104,12 +107,12 @@ def gather_pullback(op: str, inputs: Shapes, data: Array, rows: Rows, width: int
         data: T[...], of which the shape is kept.
         rows: The row each of N results came from, (N,), a new array.
         width: Elements in a row.
-        output: T[...], N * width elements.
+        shape: Shape of the result, of N * width elements.
     """
     kept = None
-    if has_gradient(output.dtype):
-        kept = GatherPullback(rows if output.size else np.zeros(0, np.int64), row_shape(data, width)[0])
-    return Pullback(op, output.shape, output.dtype, inputs, width, kept)
+    if has_gradient(data.dtype):
+        kept = GatherPullback(rows if math.prod(shape) else np.zeros(0, np.int64), row_shape(data, width)[0])
+    return Pullback(op, shape, data.dtype, inputs, width, kept)
 
 
 def zeros_pullback(op: str, inputs: Shapes, rows: Rows, width: int, output: Array) -> Pullback:

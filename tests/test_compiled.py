@@ -1,0 +1,278 @@
+"""The compiled loops give what the reference gives, bit for bit, on any number of threads, and stay away
+from small calls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from random_calls import CALLS, check_random_calls
+from samples import reductions_of, same, samples
+
+from mdf_scatter.bench import Row, measure, peers, table
+from mdf_scatter.bench.workloads import WORKLOADS, Workload, floor_bytes
+from mdf_scatter.dtypes import STANDARD
+from mdf_scatter.errors import InputError
+from mdf_scatter.kernels import reference, rows, scatter_rows, threads
+from mdf_scatter.kernels.threads import in_parts, num_threads, set_num_threads
+from mdf_scatter.ops.gather_elements import gather_elements
+from mdf_scatter.ops.gather_nd import gather_nd
+from mdf_scatter.ops.scatter_elements import scatter_elements
+from mdf_scatter.ops.scatter_nd import scatter_nd
+from mdf_scatter.ops.vjp import vjp
+
+pytestmark = pytest.mark.skipif(rows.compiled() is None, reason="numba is not installed")
+
+NUMBERS = [name for name in STANDARD if name != "string"]
+THREADS = [1, 2, 4, 16]
+
+
+@pytest.fixture
+def all_cores():
+    yield
+    set_num_threads()
+
+
+@pytest.fixture
+def always(monkeypatch, all_cores):
+    """Use the compiled loops for inputs of every size, and divide all of them."""
+    monkeypatch.setattr(rows, "LARGE", 1)
+    monkeypatch.setattr(rows, "CACHE", 0)
+    monkeypatch.setattr(rows, "THREADS_OF_NARROW_ROWS", 2)
+    monkeypatch.setattr(threads, "PART", 1)
+
+
+def check_rows(rng, dtype, reduction, include_self=True):
+    pool = samples(dtype)
+    for width in (1, 3, 40):
+        count, height = int(rng.integers(1, 60)), int(rng.integers(1, 9))
+        data = pool[rng.integers(0, len(pool), (height, width))]
+        updates = pool[rng.integers(0, len(pool), (count, width))]
+        numbers = rng.integers(0, height, count)
+        expected = reference.scatter_nd(data, numbers[:, np.newaxis], updates, reduction, include_self)
+        for count_of_threads in THREADS:
+            set_num_threads(count_of_threads)
+            out = data.copy()
+            scatter_rows(out, numbers, updates, reduction, include_self)
+            assert same(out, expected, computed=reduction != "none"), (dtype, reduction, count_of_threads)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_loops_equal_reference(always, reduction):
+    check_rows(np.random.default_rng(3), "float32", reduction)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_loops_equal_reference_for_every_dtype(always, dtype):
+    rng = np.random.default_rng(4)
+    with_mean = () if dtype == "bool" else ("mean",)
+    for reduction in (*reductions_of(dtype), *with_mean):
+        for include_self in (True, False):
+            for _ in range(10):
+                check_rows(rng, dtype, reduction, include_self)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", THREADS)
+@pytest.mark.parametrize("name", CALLS)
+def test_random_calls_by_loops(always, name, count):
+    set_num_threads(count)
+    outcomes = check_random_calls(name, np.random.default_rng(count), 500)
+    assert min(outcomes.values()) > 20
+
+
+@pytest.fixture(scope="module")
+def large():
+    rng = np.random.default_rng(8)
+    data = rng.normal(size=300_000).astype(np.float32)
+    indices = rng.integers(-300_000, 300_000, (200_000, 1))
+    return data, indices, rng.normal(size=200_000).astype(np.float32)
+
+
+def test_large_inputs_use_the_loops_and_give_the_same_bits(large, monkeypatch, all_cores):
+    data, indices, updates = large
+    grid = (np.arange(300_000).reshape(3000, 100)[:2500, :90] * 7) % 5000 - 2500
+    table = updates[:200_000].reshape(5000, 40)
+    calls = [
+        lambda: scatter_nd(data, indices, updates, "add"),
+        lambda: scatter_nd(data, indices, updates),
+        lambda: scatter_nd(data, indices, updates, "add", out=data.copy()),
+        lambda: scatter_nd(table, indices[:5000] // 60, table, "max"),
+        lambda: gather_nd(data, indices),
+        lambda: scatter_elements(
+            data[:250_000].reshape(5000, 50), grid[:, :40], updates[:100_000].reshape(2500, 40), 0, "add"
+        ),
+        lambda: gather_elements(data[:250_000].reshape(5000, 50), grid[:, :50]),
+        lambda: gather_elements(data[:250_000].reshape(50, 5000), grid.T[:50], axis=1),
+        lambda: vjp("ScatterND", data, data, indices, updates, reduction="add")[2],
+        lambda: vjp("ScatterND", data, data, indices, updates)[0],
+    ]
+    by_loops = [call() for call in calls]
+    for count in (1, 3):
+        set_num_threads(count)
+        for call, result in zip(calls, by_loops, strict=True):
+            assert same(call(), result)
+    monkeypatch.setattr(rows, "LARGE", sys.maxsize)
+    for call, result in zip(calls, by_loops, strict=True):
+        assert same(call(), result)
+
+
+def test_an_index_out_of_range_is_found_before_anything_is_written(large):
+    data, indices, updates = large
+    wrong = indices.copy()
+    wrong[150_000] = 300_000
+    out = data.copy()
+    message = r"ScatterND: indices\[150000, 0\] is 300000; expected -300000..299999 \(axis 0 of data\)"
+    with pytest.raises(ValueError, match=message):
+        scatter_nd(data, wrong, updates, out=out)
+    assert same(out, data)
+
+
+def test_results_in_place_may_overlap_indices_and_keep_the_rest(large):
+    data = np.arange(200_000)
+    expected = scatter_nd(data.copy(), data[:, np.newaxis].copy(), data[::-1].copy(), "add")
+    assert scatter_nd(data, data[:, np.newaxis], data[::-1], "add", out=data) is data
+    assert same(data, expected)
+
+
+def test_many_python_threads_call_at_once_while_the_number_of_threads_changes(large, all_cores):
+    data, indices, updates = large
+    expected = scatter_nd(data, indices, updates, "add")
+
+    def once(number):
+        set_num_threads(number % 4 + 1)
+        return same(scatter_nd(data, indices, updates, "add"), expected)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(once, range(40)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_makes_threads_of_its_own(large, all_cores):
+    set_num_threads(3)
+    data, indices, updates = large
+    expected = scatter_nd(data, indices, updates, "add")
+    child = os.fork()
+    if child == 0:
+        is_same = in_parts(lambda start, stop: stop - start, 9, 3) == [3, 3, 3]
+        is_same = is_same and same(scatter_nd(data, indices, updates, "add"), expected)
+        os._exit(0 if is_same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_number_of_threads(all_cores):
+    set_num_threads(3)
+    assert num_threads() == 3
+    assert in_parts(lambda start, stop: (start, stop), 10, 4) == [(0, 2), (2, 5), (5, 7), (7, 10)]
+    set_num_threads(None)
+    assert num_threads() >= 1
+    for wrong in (0, -1, 1.5, True, "2"):
+        with pytest.raises(InputError) as caught:
+            set_num_threads(wrong)
+        assert str(caught.value) == (
+            f"n is {wrong!r}; expected the number of threads, 1 or more, or None for all cores"
+        )
+
+
+def test_what_fails_in_a_part_is_raised(all_cores):
+    set_num_threads(2)
+
+    def fail(start, stop):
+        raise ZeroDivisionError(start)
+
+    with pytest.raises(ZeroDivisionError):
+        in_parts(fail, 4, 4)
+
+
+def run_python(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+SMALL_CALLS = """
+import sys
+import numpy as np
+from mdf_scatter import scatter_nd, gather_nd, scatter_elements, vjp
+scatter_nd(np.zeros(8), np.array([[1]]), np.ones(1), "max")
+scatter_nd(np.zeros(1 << 20), np.array([[1]]), np.ones(1))
+gather_nd(np.zeros(8), np.array([[1]]))
+scatter_elements(np.zeros(8), np.array([1]), np.ones(1))
+vjp("ScatterND", np.zeros(8), np.zeros(8), np.array([[1]]), np.ones(1))
+print("numba" in sys.modules)
+"""
+
+LARGE_CALL = """
+import numpy as np
+from mdf_scatter import scatter_nd
+size = 1 << 17
+indices, updates = np.arange(size)[::-1, None], np.arange(size, dtype=np.float32)
+result = scatter_nd(np.zeros(size, np.float32), indices, updates, "add")
+from mdf_scatter.kernels.rows import compiled
+print(result[0], compiled() is None)
+"""
+
+
+def test_small_calls_do_not_load_numba():
+    assert run_python(SMALL_CALLS) == "False"
+
+
+def test_numpy_does_the_work_without_numba_and_where_it_must_not_compile():
+    blocked = "import sys; sys.modules['numba'] = None\n" + LARGE_CALL
+    assert run_python(blocked) == "131071.0 True"
+    assert run_python(LARGE_CALL, NUMBA_DISABLE_JIT="1") == "131071.0 True"
+
+
+def test_loops_are_compiled_where_no_directory_can_be_written(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    nowhere = {
+        "NUMBA_CACHE_DIR": str(file / "cache"),
+        "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
+    }
+    assert run_python(LARGE_CALL, **nowhere) == "131071.0 False"
+
+
+def test_a_table_tells_ratios_and_whose_answer_is_wrong():
+    workload = WORKLOADS[2]
+    seconds = {"ours": 0.002, "ours, one thread": 0.003, "numpy": 0.004, "onnxruntime": 0.001}
+    row = Row(workload, seconds, frozenset({"onnxruntime"}), floor=0.0016)
+    assert table([row]).splitlines() == [
+        "| workload | ours, ms | / numpy | / onnxruntime | 2nd thread gives | / floor |",
+        "|---|---:|---:|---:|---:|---:|",
+        "| 1e6 distinct into 1e7 | 2 | 0.50 | 2.00 (wrong) | 1.50 | 1.25 |",
+        "",
+        "- / numpy, geometric mean of 1 right answers to new results: 0.50",
+        "- / onnxruntime: no right answer to a new result",
+        "",
+        "Wrong answers: onnxruntime on `1e6 distinct into 1e7`.",
+    ]
+
+
+def test_bytes_that_must_move():
+    data, indices, updates = np.zeros(64, np.float32), np.array([[0], [1], [40]]), np.zeros(3, np.float32)
+    fresh = Workload("", "ScatterND", lambda rng: ())
+    in_place = Workload("", "ScatterND", lambda rng: (), way="out")
+    assert floor_bytes(fresh, (data, indices, updates)) == 2 * 256 + 24 + 12
+    assert floor_bytes(in_place, (data, indices, updates)) == 2 * 2 * 64 + 24 + 12
+    assert floor_bytes(fresh, (data, indices)) == 2 * 64 + 24 + 12
+
+
+@pytest.mark.slow
+def test_every_answer_is_checked(monkeypatch):
+    monkeypatch.setattr(peers, "numpy_call", lambda workload, inputs: lambda: inputs[0] + 1)
+    monkeypatch.setattr(peers, "expected", lambda workload, inputs: scatter_nd(*inputs))
+    (row,) = measure(WORKLOADS[:1], rounds=1)
+    assert row.wrong == {"numpy"}
