@@ -22,7 +22,7 @@ STANDARD = (
 
 NARROW = (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
+    "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
 )  # fmt: skip
 """Types that ONNX stores and moves but defines no arithmetic for."""
 

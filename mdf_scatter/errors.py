@@ -55,6 +55,10 @@ class UnsupportedError(MdfScatterError, NotImplementedError):
     """A model is right but cannot be expressed in the form asked for."""
 
 
+class NoEngineError(UnsupportedError):
+    """A model is right, but no engine here has one of its operators."""
+
+
 class EvaluationError(MdfScatterError, RuntimeError):
     """A model failed while it ran, in an engine or operator that is not ours."""
 

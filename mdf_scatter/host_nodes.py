@@ -18,7 +18,7 @@ from modeci_mdf.mdf import Function, Node, Parameter
 from mdf_scatter import expressions
 from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.formats.restore import restored_node
-from mdf_scatter.lower.nodes import results_used
+from mdf_scatter.lower.node_reading import results_used
 from mdf_scatter.ops import OPS
 
 
@@ -95,7 +95,8 @@ def text_options(function: str) -> frozenset[str]:
 
 def _typed_port(port: Any) -> Any:
     dtype = dtype_of(port.type) if port.type else None
-    if dtype is None or not isinstance(port.default_value, (list, int, float)):
+    is_number = dtype is not None and isinstance(port.default_value, (int, float))
+    if not is_number and not isinstance(port.default_value, list):
         return port
     typed = copy.copy(port)
     typed.default_value = np.asarray(port.default_value, dtype)

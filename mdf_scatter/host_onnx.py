@@ -11,13 +11,14 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from mdf_scatter.attributes import attribute
 from mdf_scatter.errors import MdfScatterError, OperatorError
 from mdf_scatter.host_nodes import Versioned
 from mdf_scatter.lower.builder import Builder
-from mdf_scatter.lower.functions import attribute, attribute_type
 from mdf_scatter.plan import Plan
+from mdf_scatter.signatures import signature
 
-Signature = tuple[tuple[str, str, int], ...]
+Types = tuple[tuple[str, str, int], ...]
 """Name, dtype and rank of each input."""
 
 
@@ -59,21 +60,23 @@ def _plan(
     inputs: Mapping[str, npt.NDArray[Any]],
     attributes: Mapping[str, Any],
 ) -> Plan:
-    schema = onnx.defs.get_schema(operator.op_type, max_inclusive_version=operator.opset)
-    written = tuple(
-        ir.to_proto(attribute(name, value, attribute_type(schema, name))).SerializeToString()
-        for name, value in attributes.items()
-    )
-    signature = tuple((name, str(array.dtype), array.ndim) for name, array in inputs.items())
-    return _cached_plan(operator, tuple(order), signature, written)
+    known = signature(operator.op_type, "", operator.opset)
+    kinds = {} if known is None else known.attributes
+    written = []
+    for name, value in attributes.items():
+        typed = attribute(name, value, kinds[name])
+        proto = typed if isinstance(typed, onnx.AttributeProto) else ir.to_proto(typed)
+        written.append(proto.SerializeToString())
+    types = tuple((name, str(array.dtype), array.ndim) for name, array in inputs.items())
+    return _cached_plan(operator, tuple(order), types, tuple(written))
 
 
 @lru_cache(maxsize=1024)
 def _cached_plan(
-    operator: Versioned, order: tuple[str, ...], signature: Signature, written: tuple[bytes, ...]
+    operator: Versioned, order: tuple[str, ...], types: Types, written: tuple[bytes, ...]
 ) -> Plan:
     builder = Builder({"": operator.opset})
-    values = {name: ir.val(name, _type(dtype), [None] * rank) for name, dtype, rank in signature}
+    values = {name: ir.val(name, _type(dtype), [None] * rank) for name, dtype, rank in types}
     builder.reserve(list(values))
     attributes = [ir.from_proto(onnx.AttributeProto.FromString(data)) for data in written]
     given = [values.get(name) for name in order]

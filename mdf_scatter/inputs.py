@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from modeci_mdf.mdf import Graph
 
 from mdf_scatter.dtypes import dtype_of, is_string, name_of, type_text
 from mdf_scatter.errors import InputError, did_you_mean, listed
+from mdf_scatter.onnx_types import element_name, sizes_of
+from mdf_scatter.structured import read_structured, structured_type
 from mdf_scatter.wiring import GraphInput, declared_shape, graph_inputs, is_required
 
 
-def checked_inputs(graph: Graph, given: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
+def checked_inputs(graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given inputs as arrays, under the names of the graph's inputs.
+
+    What a port calls a sequence, an optional or a map is a list, None or the value, or a dict.
 
     Args:
         graph: The graph.
@@ -28,7 +33,7 @@ def checked_inputs(graph: Graph, given: Mapping[str, npt.ArrayLike]) -> dict[str
     names = {f"{item.node.id}.{item.port.id}": name for name, item in inputs.items()} | {
         name: name for name in inputs
     }
-    found: dict[str, npt.NDArray[Any]] = {}
+    found: dict[str, Any] = {}
     sizes: dict[str, tuple[int, str]] = {}
     for called, value in given.items():
         name = names.get(called)
@@ -42,31 +47,50 @@ def checked_inputs(graph: Graph, given: Mapping[str, npt.ArrayLike]) -> dict[str
         found[name] = _checked(inputs[name], value, sizes)
     missing = [item for name, item in inputs.items() if name not in found and is_required(item)]
     if missing:
-        asked = ", ".join(f"{item.name!r} ({_expected(item)})" for item in missing)
+        asked = ", ".join(f"{item.name!r} ({_asked(item)})" for item in missing)
         raise InputError(f"graph {graph.id!r} needs {'inputs' if len(missing) > 1 else 'input'} {asked}")
     return found
 
 
-def _checked(item: GraphInput, value: npt.ArrayLike, sizes: dict[str, tuple[int, str]]) -> npt.NDArray[Any]:
-    dtype = dtype_of(item.port.type) if item.port.type else None
+def _checked(item: GraphInput, value: Any, sizes: dict[str, tuple[int, str]]) -> Any:
+    where = f"input {item.name!r}"
+    proto = structured_type(item.port.type)
+    if proto is not None:
+
+        def read_tensor(inside: str, part: Any, inner: onnx.TypeProto) -> npt.NDArray[Any]:
+            name, shape = element_name(inner.tensor_type.elem_type), sizes_of(inner.tensor_type)
+            return _tensor(inside, part, name, shape, {})
+
+        return read_structured(where, value, proto, read_tensor)
+    return _tensor(where, value, item.port.type, declared_shape(item.port), sizes)
+
+
+def _tensor(
+    where: str,
+    value: npt.ArrayLike,
+    type_: str | None,
+    shape: Sequence[int | str | None] | None,
+    sizes: dict[str, tuple[int, str]],
+) -> npt.NDArray[Any]:
+    dtype = dtype_of(type_) if type_ else None
+    expected = _expected(type_, shape)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise InputError(f"input {item.name!r} is not an array: {error}") from error
+        raise InputError(f"{where} is not an array: {error}") from error
     if array.dtype.kind not in "biufcOTUV" or (array.dtype.kind == "O" and not _all_text(array)):
-        raise InputError(f"input {item.name!r} has dtype {array.dtype}; expected {_expected(item)}")
+        raise InputError(f"{where} has dtype {array.dtype}; expected {expected}")
     if dtype is not None:
-        array = _as_declared(item, array, dtype, isinstance(value, (np.ndarray, np.generic)))
+        array = _as_declared(where, expected, array, dtype, isinstance(value, (np.ndarray, np.generic)))
     elif is_string(array.dtype):
         array = array.astype(object)
-    shape = declared_shape(item.port)
     if shape is not None:
-        _check_shape(item, array.shape, shape, sizes)
+        _check_shape(where, expected, array.shape, shape, sizes)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _as_declared(
-    item: GraphInput, array: npt.NDArray[Any], dtype: np.dtype[Any], typed: bool
+    where: str, expected: str, array: npt.NDArray[Any], dtype: np.dtype[Any], typed: bool
 ) -> npt.NDArray[Any]:
     if is_string(dtype) and is_string(array.dtype):
         return array.astype(object)
@@ -75,7 +99,7 @@ def _as_declared(
     plain = not typed and not is_string(array.dtype) and not is_string(dtype)
     if plain and (array.size == 0 or _fits(array, dtype)):
         return array.astype(dtype)
-    raise InputError(f"input {item.name!r} has dtype {name_of(array.dtype)}; expected {_expected(item)}")
+    raise InputError(f"{where} has dtype {name_of(array.dtype)}; expected {expected}")
 
 
 def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
@@ -89,7 +113,8 @@ def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _check_shape(
-    item: GraphInput,
+    where: str,
+    expected: str,
     found: tuple[int, ...],
     declared: Sequence[int | str | None],
     sizes: dict[str, tuple[int, str]],
@@ -97,24 +122,28 @@ def _check_shape(
     fits = len(found) == len(declared)
     for axis, size in enumerate(declared if fits else ()):
         if isinstance(size, str) and size:
-            known, first = sizes.setdefault(size, (found[axis], item.name))
+            known, first = sizes.setdefault(size, (found[axis], where))
             if known != found[axis]:
                 raise InputError(
-                    f"input {item.name!r} has {size} = {found[axis]} (axis {axis}), but input {first!r} has "
-                    f"{size} = {known}"
+                    f"{where} has {size} = {found[axis]} (axis {axis}), but {first} has {size} = {known}"
                 )
         elif isinstance(size, int):
             fits = fits and size == found[axis]
     if not fits:
-        raise InputError(f"input {item.name!r} has shape {found}; expected {_expected(item)}")
+        raise InputError(f"{where} has shape {found}; expected {expected}")
 
 
-def _expected(item: GraphInput) -> str:
-    shape = declared_shape(item.port)
-    dtype = dtype_of(item.port.type) if item.port.type else None
+def _expected(type_: str | None, shape: Sequence[int | str | None] | None) -> str:
+    dtype = dtype_of(type_) if type_ else None
     if dtype is None:
         return "an array" if shape is None else f"an array of shape {tuple(shape)}"
-    return type_text(item.port.type or "", shape) if shape is not None else f"{name_of(dtype)} of any shape"
+    return type_text(type_ or "", shape) if shape is not None else f"{name_of(dtype)} of any shape"
+
+
+def _asked(item: GraphInput) -> str:
+    if structured_type(item.port.type) is not None:
+        return str(item.port.type)
+    return _expected(item.port.type, declared_shape(item.port))
 
 
 def _all_text(array: npt.NDArray[Any]) -> bool:

@@ -8,15 +8,23 @@ The only module that touches modeci-mdf's private parts. Facts that decide how:
 - It takes bare words (`reduction: add`) for expressions, and a file that it has read has lists where
   arrays were; `host_nodes` prepares its nodes.
 - Its `onnx::` functions are opset 15 and lose dtypes; `host_onnx` computes those of lifted graphs.
+- It looks for the names in an expression piece by piece, and fails where a subscript stands inside
+  parentheses: `(x[1] + 1)`. Here the names of such an expression come from its syntax tree.
 - It prints while it is built and run, even where it was told not to.
+- A port that adds or multiplies does so in place, in the array that another node's output still is.
+- It keeps the edges into a node, and nodes that do not wait for each other, in sets: which edge is the
+  last to write a port, and whose value an edge into a port with a default brings, changes from run to
+  run. Here edges come in the order that the engine works out and then does not use, and nodes in the
+  file's.
 """
 
 from __future__ import annotations
 
 import builtins
+import copy
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -25,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from modeci_mdf.mdf import Graph, Node
 
+from mdf_scatter import expressions
 from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.host_nodes import Versioned, prepared
@@ -154,8 +163,13 @@ def _install() -> None:
         for name in names:
             _replace(mdf_functions, name, _registration(op))
     _replace(vars(execution_engine), "print", _print_if_verbose)
+    _replace(vars(execution_engine), "set", _OrderedSet)
+    names = execution_engine.get_required_variables_from_expression
+    _replace(vars(execution_engine), names.__name__, _finding_names(names))
     graph, node = execution_engine.EvaluableGraph, execution_engine.EvaluableNode
-    _replace_attribute(graph, "__init__", _telling_opset(graph.__init__))
+    port = execution_engine.EvaluableInput
+    _replace_attribute(port, "set_input_value", _not_in_place(port.set_input_value))
+    _replace_attribute(graph, "__init__", _in_order(_telling_opset(graph.__init__)))
     _replace_attribute(node, "__init__", _prepared(node.__init__))
     _replace_attribute(node, "evaluate", _naming_failures(node.evaluate))
 
@@ -179,6 +193,52 @@ def _telling_opset(init: Callable[..., None]) -> Callable[..., None]:
             _opset.reset(token)
 
     return wrapper
+
+
+def _in_order(init: Callable[..., None]) -> Callable[..., None]:
+    def wrapper(self: Any, graph: Graph, *args: Any, **kwargs: Any) -> None:
+        init(self, graph, *args, **kwargs)
+        self.graph = copy.copy(graph)
+        self.graph.edges = self.ordered_edges
+        place = {id(node): position for position, node in enumerate(graph.nodes)}
+        run = self.scheduler.run
+        self.scheduler.run = lambda **options: (
+            sorted(nodes, key=lambda node: place[id(node)]) for nodes in run(**options)
+        )
+
+    return wrapper
+
+
+def _not_in_place(set_value: Callable[..., None]) -> Callable[..., None]:
+    def wrapper(self: Any, value: Any) -> None:
+        if self.curr_value is not None and self.input_port.reduce == "add":
+            value = self.curr_value + value
+        elif self.curr_value is not None and self.input_port.reduce == "multiply":
+            value = self.curr_value * value
+        self.curr_value = None
+        set_value(self, value)
+
+    return wrapper
+
+
+def _finding_names(find: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    def wrapper(text: str) -> list[str]:
+        try:
+            return find(text)
+        except SyntaxError:
+            return expressions.names(expressions.parse(text))
+
+    return wrapper
+
+
+class _OrderedSet(dict[Any, None]):
+    """A set that is gone through in the order in which it was filled."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__(dict.fromkeys(items))
+
+    def add(self, item: Any) -> None:
+        self[item] = None
 
 
 def _prepared(init: Callable[..., None]) -> Callable[..., None]:
@@ -223,10 +283,11 @@ def _naming_failures(evaluate_node: Callable[..., None]) -> Callable[..., None]:
 
 
 def _give_types(node: Any) -> None:
-    """A list or number given to a port that declares a dtype is of that dtype."""
+    """A list at a port is an array, and that or a number is of the dtype that the port declares."""
     for port in node.evaluable_inputs.values():
         dtype = dtype_of(port.input_port.type) if port.input_port.type else None
-        if dtype is not None and isinstance(port.curr_value, (list, int, float)):
+        is_number = dtype is not None and isinstance(port.curr_value, (int, float))
+        if is_number or isinstance(port.curr_value, list):
             port.curr_value = np.asarray(port.curr_value, dtype)
 
 

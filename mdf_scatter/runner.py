@@ -15,13 +15,18 @@ from mdf_scatter.errors import (
     EvaluationError,
     InputError,
     MdfScatterError,
+    NoEngineError,
     UnsupportedError,
     listed,
 )
+from mdf_scatter.expressions import ExpressionError
 from mdf_scatter.inputs import checked_inputs
-from mdf_scatter.lower import lower
+from mdf_scatter.lower import lower_evaluation
+from mdf_scatter.lower.builder import WEAK
+from mdf_scatter.lower.evaluation import Evaluation, Kept, Key
 from mdf_scatter.plan import Plan
 from mdf_scatter.plugin import registered
+from mdf_scatter.structured import structured_type
 from mdf_scatter.wiring import (
     GraphInput,
     GraphOutput,
@@ -45,6 +50,7 @@ def run(
     engine: Engine = "auto",
     steps: int = 1,
     time_increment: float | None = None,
+    trust: bool = False,
 ) -> Arrays:
     """Run a model once.
 
@@ -55,7 +61,11 @@ def run(
             "mdf" is modeci-mdf's own engine with our functions in it; "auto" is "onnx" where the graph can
             be expressed in ONNX, else "mdf".
         steps: How many times the graph is evaluated; state goes from one to the next.
-        time_increment: Step of time in seconds, for parameters with a time derivative.
+        time_increment: Step of time in seconds, for parameters with a time derivative. The first
+            evaluation sets where they start from, and later ones move on by it; without it, they start
+            anew.
+        trust: Whether modeci-mdf's engine may evaluate any text in the model as Python. Only for models
+            from people you would take a program from.
 
     Returns:
         An array for each graph output, by output name.
@@ -67,7 +77,7 @@ def run(
         UnsupportedError: engine is "onnx" and the graph has no form in ONNX.
         EvaluationError: Another operator, or modeci-mdf's engine, fails.
     """
-    return Runner(model, engine=engine)(inputs, steps=steps, time_increment=time_increment)
+    return Runner(model, engine=engine, trust=trust)(inputs, steps=steps, time_increment=time_increment)
 
 
 class Runner:
@@ -75,23 +85,22 @@ class Runner:
 
     Args:
         model: The model; its first graph runs. Later changes of it are not seen.
-        engine: See `run`.
+        engine: See `run`. "auto" is decided at the first call, and stays.
+        trust: See `run`.
 
     Raises:
         ModelError: `check` finds an error in the model.
         InputError: There is no such engine.
     """
 
-    def __init__(self, model: Model, *, engine: Engine = "auto") -> None:
+    def __init__(self, model: Model, *, engine: Engine = "auto", trust: bool = False) -> None:
         if engine not in ENGINES:
             raise InputError(f"engine is {engine!r}; expected {listed(ENGINES)}")
-        refuse(model)
+        refuse(model, trust=trust and engine != "onnx")
         self._model = model
         self._graph = sole_graph(model)
-        self._engine: Engine = engine
-        self._inputs = graph_inputs(self._graph)
-        self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._host: _HostEngine | None = None
+        self._chosen = engine
+        self._engine: _OnnxEngine | _HostEngine | None = None
 
     def __call__(
         self,
@@ -104,38 +113,114 @@ class Runner:
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
         arrays = checked_inputs(self._graph, inputs or {})
-        if self._engine != "mdf" and self._host is None:
-            try:
-                # A graph that can be lowered keeps no state: every step gives the same.
-                return self._plan(arrays).run(arrays)
-            except UnsupportedError:
-                if self._engine == "onnx":
-                    raise
-        if self._host is None:
-            self._host = _HostEngine(self._graph)
-        return self._host.run(arrays, steps, time_increment)
+        if self._engine is None:
+            self._engine = self._start(arrays)
+        return self._engine.run(arrays, steps, time_increment)
 
     def reset(self) -> None:
         """Forget all state: the next call is as the first one was."""
-        self._host = None
+        if self._engine is not None:
+            self._engine.reset()
 
-    def _plan(self, arrays: Arrays) -> Plan:
+    def _start(self, arrays: Arrays) -> _OnnxEngine | _HostEngine:
+        if self._chosen == "mdf":
+            return _HostEngine(self._graph)
+        engine = _OnnxEngine(self._model)
+        try:
+            try:
+                engine.prepare(arrays)
+            except UnsupportedError:
+                # With the sizes of the arrays that are given, more has a form.
+                engine = _OnnxEngine(self._model, fixed_shapes=True)
+                engine.prepare(arrays)
+        except NoEngineError:
+            raise
+        except (UnsupportedError, ExpressionError):
+            if self._chosen == "onnx":
+                raise
+            return _HostEngine(self._graph)
+        return engine
+
+
+class _OnnxEngine:
+    """The lowered graph: one plan for each evaluation that differs in what it reads or its types.
+
+    Args:
+        model: The model.
+        fixed_shapes: Whether each shape that inputs may have gets a plan of its own.
+    """
+
+    def __init__(self, model: Model, *, fixed_shapes: bool = False) -> None:
+        self._model = model
+        self._fixed_shapes = fixed_shapes
+        self._open = [item for item in graph_inputs(sole_graph(model)) if fixed_shapes or _leaves_open(item)]
+        self._plans: dict[tuple[Any, ...], tuple[Plan, Evaluation]] = {}
+        self._state: dict[Key, npt.NDArray[Any]] | None = None
+        self._types: dict[Key, Kept] | None = None
+
+    def prepare(self, arrays: Arrays) -> None:
+        """Lower the first evaluation and the ones after it.
+
+        Raises:
+            UnsupportedError: One of them has no form in ONNX.
+        """
+        plan = self._plan(arrays, None, timed=False)
+        if plan[1].state:
+            for timed in (True, False):
+                later = Evaluation(plan[1].left, time_increment=timed)
+                lower_evaluation(self._model, self._given(arrays), later)
+
+    def run(self, arrays: Arrays, steps: int, time_increment: float | None) -> Arrays:
+        """Evaluate the graph a number of times."""
+        for _ in range(steps):
+            timed = time_increment is not None and self._types is not None
+            plan, evaluation = self._plan(arrays, self._types, timed=timed)
+            values = arrays
+            if self._state is not None:
+                before = {str(value.name): self._state[key] for key, value in evaluation.inputs.items()}
+                values = arrays | before
+            if evaluation.time is not None:
+                values = values | {str(evaluation.time.name): np.asarray(time_increment, np.float64)}
+            results = plan.run(values)
+            if evaluation.state:
+                left = {key: results.pop(str(value.name)) for key, value in evaluation.outputs.items()}
+                self._state = (self._state or {}) | left
+                self._types = (self._types or {}) | {
+                    key: Kept(array.dtype, array.shape, evaluation.outputs[key].meta.get(WEAK))
+                    for key, array in left.items()
+                }
+        return results
+
+    def reset(self) -> None:
+        """Forget all state."""
+        self._state = self._types = None
+
+    def _plan(
+        self, arrays: Arrays, before: dict[Key, Kept] | None, *, timed: bool
+    ) -> tuple[Plan, Evaluation]:
+        given = self._given(arrays)
+        key = (tuple(given.items()), None if before is None else tuple(before.items()), timed)
+        if key not in self._plans:
+            evaluation = Evaluation(before, time_increment=timed)
+            model = lower_evaluation(self._model, given, evaluation)
+            self._plans[key] = (Plan(model), evaluation)
+        return self._plans[key]
+
+    def _given(self, arrays: Arrays) -> dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]]:
         # What ports leave open, the arrays decide; a graph whose ports leave nothing open has one plan.
-        types = {
+        return {
             item.name: (
                 arrays[item.name].dtype,
-                arrays[item.name].shape if declared_shape(item.port) is None else None,
+                arrays[item.name].shape if self._fixed_shapes or declared_shape(item.port) is None else None,
             )
-            for item in self._inputs
-            if item.name in arrays and _leaves_open(item)
+            for item in self._open
+            if isinstance(arrays.get(item.name), np.ndarray)
         }
-        key = tuple((name, str(dtype), shape) for name, (dtype, shape) in types.items())
-        if key not in self._plans:
-            self._plans[key] = Plan(lower(self._model, types=types))
-        return self._plans[key]
 
 
 def _leaves_open(item: GraphInput) -> bool:
+    if structured_type(item.port.type) is not None:
+        return False
     untyped = item.port.type is None or dtype_of(item.port.type) is None
     return untyped or (declared_shape(item.port) is None and default_value(item) is not None)
 
@@ -144,17 +229,22 @@ class _HostEngine:
     """modeci-mdf's engine, quiet, with our functions in it and its failures explained."""
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all state."""
         from modeci_mdf.execution_engine import EvaluableGraph
 
-        self._graph = graph
         self._started = False
         with registered():
             try:
-                self._evaluable = EvaluableGraph(graph)
+                self._evaluable = EvaluableGraph(self._graph)
             except Exception as error:  # modeci-mdf raises what it pleases
-                raise _explained(graph, error) from error
+                raise _explained(self._graph, error) from error
 
     def run(self, arrays: Arrays, steps: int, time_increment: float | None) -> Arrays:
+        """Evaluate the graph a number of times."""
         inputs = {item.name: item for item in graph_inputs(self._graph)}
         with registered():
             for _ in range(steps):
@@ -175,7 +265,7 @@ class _HostEngine:
 
     def _value(self, item: GraphOutput) -> npt.NDArray[Any]:
         value = self._evaluable.enodes[item.node.id].evaluable_outputs[item.port.id].curr_value
-        array = np.asarray(value)
+        array = np.array(value)
         return array.astype(object) if array.dtype.kind == "U" else array
 
 

@@ -18,6 +18,7 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort
 from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import ModelError
 from mdf_scatter.ops import OPS
+from mdf_scatter.structured import structured_type
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,21 @@ def onnx_metadata(part: Any) -> dict[str, Any]:
 def graph_inputs(graph: Graph) -> list[GraphInput]:
     """List the graph's inputs, in the order in which they are to be given."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    free = [(n, p) for n in graph.nodes for p in n.input_ports if (n.id, p.id) not in fed]
+    free = [
+        (node, port)
+        for node in graph.nodes
+        for port in node.input_ports
+        if (node.id, port.id) not in fed and outer_name(port) is None
+    ]
     names = _names(free)
     found = [GraphInput(name, node, port) for name, (node, port) in zip(names, free, strict=True)]
     return _ordered(found, onnx_metadata(graph).get("inputs"))
+
+
+def outer_name(port: InputPort) -> str | None:
+    """Return the ONNX name of the enclosing graph's value that a port stands for; None where it is none."""
+    name = onnx_metadata(port).get("outer")
+    return None if name is None else str(name)
 
 
 def graph_outputs(graph: Graph) -> list[GraphOutput]:
@@ -77,13 +89,17 @@ def graph_outputs(graph: Graph) -> list[GraphOutput]:
     else:
         left = {(edge.sender, edge.sender_port) for edge in graph.edges}
         ports = [(node, port) for node, port in ports if (node.id, port.id) not in left]
-    own = [specified_outputs_name(node) for node, _ in ports]
-    chosen = [
-        names[node.output_ports.index(port)] if node.output_ports.index(port) < len(names) else None
-        for names, (node, port) in zip(own, ports, strict=True)
-    ]
+    chosen = [_chosen_name(node, port) for node, port in ports]
     given = _names(ports, chosen)
     return [GraphOutput(name, node, port) for name, (node, port) in zip(given, ports, strict=True)]
+
+
+def _chosen_name(node: Node, port: OutputPort) -> str | None:
+    names = specified_outputs_name(node)
+    if not names:
+        return None
+    place = next(place for place, other in enumerate(node.output_ports) if other is port)
+    return names[place] if place < len(names) else None
 
 
 def specified_outputs_name(node: Node) -> list[str]:
@@ -124,7 +140,8 @@ def is_required(item: GraphInput) -> bool:
     """
     if item.port.default_value is not None:
         return False
-    if item.port.type is not None and dtype_of(item.port.type) is not None:
+    text = item.port.type
+    if text is not None and (dtype_of(text) is not None or structured_type(text) is not None):
         return True
     functions = [part.function for part in (*item.node.functions, *item.node.parameters)]
     return any(name is not None and name.removeprefix("onnx::") in OPS for name in functions)

@@ -19,9 +19,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"errors"},
     {"dtypes"},
-    {"kernels"},
+    {"kernels", "names", "onnx_types", "signatures", "structured"},
     {"ops"},
-    {"tensors", "wiring", "expressions", "checking", "checks"},
+    {"tensors", "wiring", "expressions", "checking", "checks", "attributes"},
     {
         "lower",
         "lift",
@@ -31,6 +31,8 @@ LAYERS = [
         "plugin",
         "inputs",
         "plan",
+        "segment",
+        "stretches",
         "runner",
         "verify",
         "examples",
@@ -38,6 +40,8 @@ LAYERS = [
         "host_onnx",
         "onnx_plugin",
         "operator_node",
+        "array_files",
+        "bench",
     },
     {"cli"},
 ]

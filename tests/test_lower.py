@@ -265,18 +265,6 @@ def test_default_values_become_inputs_that_may_be_overridden() -> None:
     ("change", "message"),
     [
         (
-            lambda model: (
-                model.graphs[0]
-                .nodes[0]
-                .parameters.append(Parameter(id="k", value=1, default_initial_value=0))
-            ),
-            "node 'n': parameter 'k' has default_initial_value; ONNX has no form for it here",
-        ),
-        (
-            lambda model: model.graphs[0].nodes[0].parameters.append(Parameter(id="k", value="k + 1")),
-            "node 'n': 'k' depends on itself; state has no form in ONNX here",
-        ),
-        (
             lambda model: setattr(
                 model.graphs[0],
                 "conditions",

@@ -34,6 +34,9 @@ SETTINGS = ("training", "lda_coeff", "specified_outputs_name")
 """What every node of ours may be given beside its operator's attributes."""
 
 
+_TEXT_KINDS = ("STRING", "STRINGS", "TYPE_PROTO", "TYPE_PROTOS")
+
+
 @dataclass(frozen=True)
 class Signature:
     """What a function takes.
@@ -254,7 +257,7 @@ def _onnx_signature(domain: str, name: str) -> Signature | None:
     return Signature(
         tuple(name for name in required[-1] if all(name in other for other in required)),
         None if is_variadic else frozenset(known),
-        frozenset(a.name for a in attributes if a.type in (a.type.STRING, a.type.STRINGS)),
+        frozenset(a.name for a in attributes if a.type.name in _TEXT_KINDS),
         frozenset(value.name for value in inputs),
     )
 

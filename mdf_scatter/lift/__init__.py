@@ -2,8 +2,9 @@
 
 Each ONNX node becomes an MDF node of one function; its initializers and attributes become parameters.
 A graph input becomes the port it feeds where it feeds just one and has its name, else a node of its
-own that passes it on. Names are kept: ids are made safe for MDF's expressions, and where that changes
-a name, the original stands in the metadata under `onnx`.
+own that passes it on. Subgraphs and model-local functions become further graphs of the model. Names are
+kept: ids are made safe for MDF's expressions, and where that changes a name, the original stands in the
+metadata under `onnx`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 from modeci_mdf.mdf import Model
 
-from mdf_scatter.errors import FormatError, UnsupportedError
-from mdf_scatter.lift.graphs import GraphLifting
+from mdf_scatter.errors import FormatError
+from mdf_scatter.lift.graphs import lifted_graphs
+from mdf_scatter.lift.inferred import inferred_types
+from mdf_scatter.lift.values import properties
+from mdf_scatter.lower.protos import model_proto
 
 _KEPT = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
+_AS_WRITTEN = ("training_info", "configuration")
+"""Parts of a model that MDF has nothing like; they stand in the metadata as ONNX's own JSON."""
 
 
 def from_onnx(proto: onnx.ModelProto) -> Model:
@@ -27,36 +34,44 @@ def from_onnx(proto: onnx.ModelProto) -> Model:
         proto: The model.
 
     Returns:
-        A model with one graph, which `to_onnx` writes back with the same operators, attributes,
-        initializers, names and operator sets.
+        A model whose first graph is the model's, followed by its functions and subgraphs. `to_onnx` writes
+        it back with the same operators, attributes, initializers, names and operator sets.
 
     Raises:
         FormatError: The model is not one that ONNX can mean.
-        UnsupportedError: A part of it cannot be held in MDF yet; the message names it.
+        UnsupportedError: A part of it cannot be held in MDF; the message names it.
     """
-    try:
-        model = ir.from_proto(proto)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"not a valid ONNX model: {str(error).splitlines()[0]}") from error
-    return lift(model)
+    imports = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+    if not proto.HasField("graph") or not imports:
+        missing = "graph" if not proto.HasField("graph") else "operator set"
+        raise FormatError(f"not a valid ONNX model: it has no {missing}")
+    graphs = lifted_graphs(proto, imports, inferred_types(proto))
+    return Model(
+        id=graphs[0].id,
+        graphs=graphs,
+        onnx_opset_version=str(imports[""]) if "" in imports else None,
+        metadata={"onnx": _kept(proto, imports)},
+    )
 
 
 def lift(model: ir.Model) -> Model:
     """Return a typed ONNX model as an MDF model; see `from_onnx`."""
-    if model.functions:
-        name = next(iter(model.functions.values())).name
-        raise UnsupportedError(f"model-local function {name!r} cannot be held in an MDF graph yet")
-    kept: dict[str, Any] = {name: getattr(model, name) for name in _KEPT if getattr(model, name)}
-    kept["ir_version"] = model.ir_version
-    others = {domain: version for domain, version in model.opset_imports.items() if domain != ""}
+    return from_onnx(model_proto(model))
+
+
+def _kept(proto: onnx.ModelProto, imports: dict[str, int]) -> dict[str, Any]:
+    kept: dict[str, Any] = {name: getattr(proto, name) for name in _KEPT if getattr(proto, name)}
+    kept["ir_version"] = proto.ir_version
+    others = {domain: version for domain, version in imports.items() if domain != ""}
     if others:
         kept["opset_imports"] = others
-    if model.metadata_props:
-        kept["metadata_props"] = dict(model.metadata_props)
-    graph = GraphLifting(model.graph, model.opset_imports).graph()
-    return Model(
-        id=graph.id,
-        graphs=[graph],
-        onnx_opset_version=str(model.opset_imports.get("", 1)),
-        metadata={"onnx": kept},
-    )
+    kept |= properties(proto)
+    for name in _AS_WRITTEN:
+        parts = getattr(proto, name)
+        if parts:
+            kept[name] = [MessageToDict(part, preserving_proto_field_name=True) for part in parts]
+    return kept
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain

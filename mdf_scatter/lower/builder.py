@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,11 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.errors import ModelError, UnsupportedError
+from mdf_scatter.lower.protos import extras_of, node_proto, value_proto
+from mdf_scatter.names import Names
 from mdf_scatter.ops import OPS
+from mdf_scatter.signatures import schema_of
 from mdf_scatter.tensors import ir_tensor
 
 WORKING_OPSET = 18
@@ -48,28 +51,67 @@ class Builder:
 
     Args:
         opset_imports: Operator set version of each domain.
+        outer: The builder of the enclosing graph, whose values may be used here.
+        functions: Domain and name of each model-local function.
+
+    Attributes:
+        values: The values that have their final names, by name.
+        sparse: The initializers that are sparse, and what they hold.
+        subgraph: Gives the graph that an id in the model stands for, with this one around it.
+        trusts_types: Whether the types that ports declare need no inference beside them.
     """
 
-    def __init__(self, opset_imports: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        opset_imports: Mapping[str, int],
+        *,
+        outer: Builder | None = None,
+        functions: Collection[tuple[str, str]] = (),
+    ) -> None:
         self.opset_imports = dict(opset_imports)
         self.nodes: list[ir.Node] = []
         self.initializers: dict[str, ir.Value] = {}
+        self.values: dict[str, ir.Value] = {}
+        self.sparse: list[tuple[ir.Value, Mapping[str, Any]]] = []
+        self.functions = functions
+        self.subgraph: Callable[[str], ir.Graph] | None = None
+        self.trusts_types = False
+        self._outer = outer
         self._arrays: dict[str, npt.NDArray[Any]] = {}
-        self._taken: set[str] = set()
-        self._node_names: set[str] = set()
+        self._taken = Names()
+        self._node_names = Names()
 
     def reserve(self, names: Sequence[str]) -> None:
         """Keep names of values for later use: no value gets one of them by itself."""
-        self._taken.update(names)
+        self._taken.add(names)
 
     def free_name(self, wanted: str) -> str:
-        """Return `wanted`, or the first of `wanted_1`, `wanted_2`, ... that no value has yet."""
-        name, count = wanted, 0
-        while name in self._taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self._taken.add(name)
+        """Return `wanted`, or the first of `wanted_1`, `wanted_2`, ... that no value seen here has."""
+        name = self._taken.take(wanted)
+        while self._outer is not None and self._outer.value(name) is not None:
+            name = self._taken.take(wanted)
         return name
+
+    def value(self, name: str) -> ir.Value | None:
+        """Return the value of a name, here or in the graphs around; None where there is none."""
+        builder: Builder | None = self
+        while builder is not None:
+            found = builder.values.get(name) or builder.initializers.get(name)
+            if found is not None:
+                return found
+            builder = builder._outer
+        return None
+
+    def outer_value(self, name: str) -> ir.Value:
+        """Return the value of a name in the graphs around.
+
+        Raises:
+            ModelError: There is none.
+        """
+        found = None if self._outer is None else self._outer.value(name)
+        if found is None:
+            raise ModelError(f"no enclosing graph has a value {name!r}")
+        return found
 
     def constant(self, array: npt.ArrayLike, name: str) -> ir.Value:
         """Add an initializer; one that is there already under this name with this value is used."""
@@ -81,6 +123,13 @@ class Builder:
         self.initializers[name] = ir.val(name, const_value=ir_tensor(array, name))
         return self.initializers[name]
 
+    def sparse_constant(self, value: Mapping[str, Any], name: str) -> ir.Value:
+        """Add a sparse initializer, which stands for a dense tensor; it gets its final name by `rename`."""
+        dtype = ir.DataType.from_numpy(np.asarray(value["values"]).dtype)
+        constant = ir.val(self.free_name(name), dtype, list(value["dims"]))
+        self.sparse.append((constant, value))
+        return constant
+
     def input_with_default(
         self, name: str, array: npt.NDArray[Any], shape: Sequence[int | str | None] | None
     ) -> ir.Value:
@@ -91,13 +140,16 @@ class Builder:
         return value
 
     def rename(self, value: ir.Value, name: str, *, reserved: bool) -> None:
-        """Give a node's output its final name; a reserved name is taken as it is."""
-        self._taken.discard(str(value.name))
+        """Give a value its final name; a reserved name is taken as it is."""
+        self._taken.free(str(value.name))
+        initializer = self.initializers.pop(str(value.name), None)
         value.name = name if reserved else self.free_name(name)
+        if initializer is not None:
+            self.initializers[value.name] = initializer
 
     def rename_node(self, node: ir.Node, name: str) -> None:
         """Give a node its final name, or the next free one."""
-        self._node_names.discard(str(node.name))
+        self._node_names.free(str(node.name))
         node.name = self._node_name(name)
 
     def materialise(self, operand: Operand, dtype: npt.DTypeLike | None = None) -> ir.Value:
@@ -126,7 +178,7 @@ class Builder:
         Args:
             op_type: The operator.
             inputs: Values in the operator's order; None for an optional input that is left out.
-            attributes: Python values or `ir.Attr`.
+            attributes: Python values, `ir.Attr`, or messages for what that has no form for.
             name: Name of the node; a number is added where another node has it.
             domain: The operator's domain.
             outputs: Names of the outputs, or how many there are to be named after the node.
@@ -138,18 +190,26 @@ class Builder:
         """
         names = outputs if not isinstance(outputs, int) else [f"{name}_{i}" for i in range(outputs)]
         values = [ir.Value(name=self.free_name(text) if text else "") for text in names]
+        messages = [part for part in (attributes or {}).values() if isinstance(part, onnx.AttributeProto)]
+        typed = {
+            key: part for key, part in (attributes or {}).items() if not isinstance(part, onnx.AttributeProto)
+        }
         node = ir.node(
             op_type,
             list(inputs),
-            dict(attributes or {}),
+            typed,
             domain=domain,
             outputs=values,
             name=self._node_name(name),
             metadata_props=metadata_props or {},
             doc_string=doc_string,
         )
+        if messages:
+            extras_of(node).attributes = messages
+            extras_of(node).order = list(attributes or {})
         self.nodes.append(node)
-        self._infer(node)
+        if not self.trusts_types and (domain, op_type) not in self.functions:
+            self._infer(node)
         return values
 
     def cast(self, value: ir.Value, dtype: np.dtype[Any], name: str) -> ir.Value:
@@ -159,21 +219,16 @@ class Builder:
         return self.op("Cast", [value], {"to": int(ir.DataType.from_numpy(dtype))}, name=f"{name}.cast")[0]
 
     def _node_name(self, wanted: str) -> str:
-        name, count = wanted, 0
-        while name and name in self._node_names:
-            count += 1
-            name = f"{wanted}_{count}"
-        self._node_names.add(name)
-        return name
+        return self._node_names.take(wanted) if wanted else ""
 
     def _infer(self, node: ir.Node) -> None:
         opset = self.opset_imports.get(node.domain)
         if opset is not None and node.domain == "" and node.op_type in OPS:
             # A reduction may be newer than the model; `move_to_opset` settles that at the end.
             opset = max(opset, WORKING_OPSET)
-        if opset is None or not onnx.defs.has(node.op_type, max_inclusive_version=opset, domain=node.domain):
+        schema = schema_of(node.op_type, node.domain, opset)
+        if schema is None:
             return
-        schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset, domain=node.domain)
         read = [value for value in node.inputs if value is not None]
         if any(value.type is None for value in read):
             return
@@ -185,12 +240,15 @@ class Builder:
         try:
             found = onnx.shape_inference.infer_node_outputs(
                 schema,
-                ir.to_proto(node),
+                node_proto(node),
                 _types(node),
                 constants,
                 opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.opset_imports.items()],
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+            if _has_graphs(node):
+                # Inference of one node sees no value around the graphs inside it.
+                return
             reason = str(error).strip().splitlines()[-1]
             raise UnsupportedError(f"{node.op_type} {node.name!r}: {reason}") from error
         if node.op_type == "GatherND":
@@ -198,7 +256,14 @@ class Builder:
         for value in node.outputs:
             if value.name in found:
                 value.type = ir.serde.deserialize_type_proto_for_type(found[value.name])
-                value.shape = ir.serde.deserialize_type_proto_for_shape(found[value.name]) or value.shape
+                shape = ir.serde.deserialize_type_proto_for_shape(found[value.name])
+                # A scalar's shape is empty, and as false as none.
+                value.shape = value.shape if shape is None else shape
+
+
+def _has_graphs(node: ir.Node) -> bool:
+    kinds = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    return any(attribute.type in kinds for attribute in node.attributes.values())
 
 
 def _scalar_result(node: ir.Node) -> None:
@@ -228,7 +293,7 @@ def _types(node: ir.Node) -> dict[str, onnx.TypeProto]:
     for position, value in enumerate(node.inputs):
         if value is None:
             continue
-        proto: onnx.TypeProto = ir.to_proto(value).type
+        proto = value_proto(value).type
         if op is not None and position < len(names) and names[position] in op.integers:
             proto.tensor_type.elem_type = onnx.TensorProto.INT64
         types[str(value.name)] = proto

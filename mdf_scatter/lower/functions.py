@@ -7,8 +7,9 @@ there is one definition of each and it is not here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ import onnx
 import onnx_ir as ir
 
 from mdf_scatter import expressions
+from mdf_scatter.attributes import attribute, is_reference, kind_of
 from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import Builder, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
 from mdf_scatter.ops import OPS, Op
-from mdf_scatter.tensors import ir_tensor
+from mdf_scatter.signatures import Signature, signature
 
 METADATA = "mdf_scatter."
 """What starts the keys of `metadata_props` that this package writes."""
@@ -32,6 +34,12 @@ NODE = "mdf_scatter.node"
 
 CARRIED = ("training", "lda_coeff", "specified_outputs_name")
 """Parameters of our nodes that ONNX has no attribute for; they travel in `metadata_props`."""
+
+POSITIONAL = "input_"
+"""What the arguments of operators without a schema are called, before their position."""
+
+_DOMAINS = frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
+"""Domains whose operators are all known."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class Call:
         option: Gives the constant Python value of an argument; None where it is left out.
         metadata_props: Texts to keep with the ONNX node.
         doc_string: Documentation to keep with the ONNX node.
+        kept: Gives what the metadata keeps of ONNX for the parameter that an argument names.
     """
 
     function: str
@@ -59,6 +68,7 @@ class Call:
     option: Callable[[str], Any]
     metadata_props: dict[str, str]
     doc_string: str | None
+    kept: Callable[[str], Mapping[str, Any]] = field(default=lambda name: {})
 
 
 def lower_call(builder: Builder, call: Call) -> list[Operand]:
@@ -67,19 +77,22 @@ def lower_call(builder: Builder, call: Call) -> list[Operand]:
     Raises:
         UnsupportedError: The function has no form in ONNX.
     """
+    domain, _, op_type = call.function.rpartition("::")
     family = call.function.removeprefix("onnx::")
-    if family in OPS:
+    if family in OPS and ("", family) not in builder.functions:
         return [_family(builder, call, OPS[family])]
-    if "::" in call.function:
-        return list(_onnx(builder, call))
+    if domain or ("", op_type) in builder.functions:
+        return list(_onnx(builder, call, "" if domain == "onnx" else domain, op_type))
     return [_standard(builder, call)]
 
 
 def _family(builder: Builder, call: Call, op: Op) -> ir.Value:
     inputs = [_tensor(builder, call, op, name) for name in op.inputs]
-    given = {name: call.option(name) for name in (*op.attributes, *CARRIED)}
+    known = (*op.attributes, *CARRIED)
+    written = [name for name in call.given if name in known]
+    given = {name: call.option(name) for name in dict.fromkeys((*written, *known))}
     given = {name: value for name, value in given.items() if value is not None}
-    attributes = {name: value for name, value in given.items() if name in op.attributes}
+    attributes = {name: _referred(name, value) for name, value in given.items() if name in op.attributes}
     emit = _Emit(builder, call)
     if op.onnx_form is None:
         while inputs[-1] is None:
@@ -87,8 +100,21 @@ def _family(builder: Builder, call: Call, op: Op) -> ir.Value:
         result = emit(op.name, *inputs, **attributes)
     else:
         result = op.onnx_form(emit, *inputs, **attributes)
+    node = result.producer()
+    for name in written:
+        # The order in which they stand is that of the file, not that of the operator's table.
+        if node is not None and name in node.attributes:
+            node.attributes[name] = node.attributes.pop(name)
     carried = {METADATA + name: json.dumps(given[name]) for name in CARRIED if name in given}
     return emit.finish(result, call.metadata_props | carried)
+
+
+def _referred(name: str, value: Any) -> Any:
+    """Return an attribute's value, or what stands for one that the function around decides."""
+    if not is_reference(value):
+        return value
+    kind = {"reduction": ir.AttributeType.STRING, "mode": ir.AttributeType.STRING}
+    return attribute(name, value, kind.get(name, ir.AttributeType.INT))
 
 
 class _Emit:
@@ -142,34 +168,28 @@ def _tensor(builder: Builder, call: Call, op: Op, name: str) -> ir.Value | None:
     return value
 
 
-def _onnx(builder: Builder, call: Call) -> list[ir.Value]:
-    domain, _, op_type = call.function.rpartition("::")
-    domain = "" if domain == "onnx" else domain
-    opset = builder.opset_imports.get(domain)
-    if opset is None or not onnx.defs.has(op_type, max_inclusive_version=opset, domain=domain):
-        raise UnsupportedError(f"{call.where}: {call.function} is not in opset {opset} of domain {domain!r}")
-    schema = onnx.defs.get_schema(op_type, max_inclusive_version=opset, domain=domain)
-    formal = [
-        (parameter.type_str, value)
-        for parameter in schema.inputs
-        for value in _flat(call.argument(parameter.name))
-    ]
-    kinds = {kind: value.dtype for kind, value in formal if isinstance(value, ir.Value)}
+def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Value]:
+    known = None
+    if (domain, op_type) not in builder.functions:
+        known = signature(op_type, domain, builder.opset_imports.get(domain))
+        if known is None and domain in _DOMAINS:
+            opset = builder.opset_imports.get(domain)
+            raise UnsupportedError(
+                f"{call.where}: {call.function} is not in opset {opset} of domain {domain!r}"
+            )
+        builder.opset_imports.setdefault(domain, 1)
+    formal = _formal(call, known)
+    kinds = {kind: value.dtype for kind, value in formal if kind and isinstance(value, ir.Value)}
     inputs = [_weak(builder, value, kinds.get(kind)) for kind, value in formal]
     while inputs and inputs[-1] is None:
         inputs.pop()
-    if len(inputs) < schema.min_input:
-        missing = schema.inputs[len(inputs)].name
+    if known is not None and len(inputs) < known.least:
+        missing = known.inputs[len(inputs)].name
         raise UnsupportedError(f"{call.where}: argument {missing!r} of {call.function} is missing")
-    attributes = {
-        name: attribute(name, value, attribute_type(schema, name))
-        for name in dict.fromkeys((*call.given, *schema.attributes))
-        if name in schema.attributes and (value := call.option(name)) is not None
-    }
     return builder.op(
         op_type,
         inputs,
-        attributes,
+        _attributes(builder, call, known),
         name=call.name,
         domain=domain,
         outputs=call.outputs,
@@ -178,9 +198,58 @@ def _onnx(builder: Builder, call: Call) -> list[ir.Value]:
     )
 
 
-def attribute_type(schema: onnx.defs.OpSchema, name: str) -> ir.AttributeType:
-    """Return the kind that an operator declares for an attribute."""
-    return ir.AttributeType[str(schema.attributes[name].type).rpartition(".")[2]]
+def _formal(call: Call, known: Signature | None) -> list[tuple[str, Operand | None]]:
+    """Return what is given for each input, and what inputs of one type share."""
+    if known is not None and not any(map(_position, call.given)):
+        return [(part.type_str, value) for part in known.inputs for value in _flat(call.argument(part.name))]
+    places = {int(match[1]): name for name in call.given if (match := _position(name))}
+    found: list[tuple[str, Operand | None]] = []
+    for place in range(max(places, default=-1) + 1):
+        operand = call.argument(places[place]) if place in places else None
+        if isinstance(operand, list):
+            raise UnsupportedError(
+                f"{call.where}: argument {places[place]!r} is a list of values; expected one"
+            )
+        found.append(("", operand))
+    return found
+
+
+def _position(name: str) -> re.Match[str] | None:
+    return re.fullmatch(POSITIONAL + r"(\d{1,6})", name)
+
+
+def _attributes(
+    builder: Builder, call: Call, known: Signature | None
+) -> dict[str, ir.Attr | onnx.AttributeProto]:
+    declared = {} if known is None else known.attributes
+    inputs = {part.name for part in known.inputs} if known is not None else set()
+    found: dict[str, ir.Attr | onnx.AttributeProto] = {}
+    for name in dict.fromkeys((*call.given, *declared)):
+        if name in inputs or (_position(name) and name not in declared):
+            continue
+        kept = call.kept(name)
+        kind = _kind(kept.get("kind")) or declared.get(name)
+        if kind is None and known is not None:
+            # What an operator has no attribute for is a setting of ours, or nothing.
+            continue
+        value = call.option(name)
+        if value is None:
+            continue
+        kind = kind or kind_of(value)
+        if kind is None:
+            raise UnsupportedError(
+                f"{call.where}: attribute {name!r} is {value!r}, which may be of several kinds; "
+                "say which one in the parameter's metadata, as in onnx: {kind: ints}"
+            )
+        try:
+            found[name] = attribute(name, value, kind, subgraph=builder.subgraph, kept=kept)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{call.where}: {error}") from error
+    return found
+
+
+def _kind(name: Any) -> ir.AttributeType | None:
+    return ir.AttributeType.__members__.get(str(name).upper()) if name is not None else None
 
 
 def _flat(operand: Operand | list[Operand] | None) -> list[Operand | None]:
@@ -192,27 +261,6 @@ def _weak(builder: Builder, operand: Operand | None, dtype: ir.DataType | None) 
     if operand is None or isinstance(operand, ir.Value):
         return operand
     return builder.materialise(operand, None if dtype is None else dtype.numpy())
-
-
-def attribute(name: str, value: Any, kind: ir.AttributeType) -> ir.Attr:
-    """Return a Python value as an ONNX attribute of the kind that the operator declares."""
-    if kind is ir.AttributeType.TENSOR:
-        return ir.Attr(name, kind, ir_tensor(np.asarray(value)))
-    if kind in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
-        item = {
-            ir.AttributeType.INTS: int,
-            ir.AttributeType.FLOATS: float,
-            ir.AttributeType.STRINGS: str,
-        }[kind]
-        return ir.Attr(name, kind, [item(part) for part in np.atleast_1d(np.asarray(value)).tolist()])
-    single: Mapping[ir.AttributeType, Callable[[Any], Any]] = {
-        ir.AttributeType.INT: int,
-        ir.AttributeType.FLOAT: float,
-        ir.AttributeType.STRING: str,
-    }
-    if kind not in single:
-        raise UnsupportedError(f"attribute {name!r} of kind {kind.name} cannot be written from an MDF value")
-    return ir.Attr(name, kind, single[kind](value))
 
 
 def _standard(builder: Builder, call: Call) -> Operand:

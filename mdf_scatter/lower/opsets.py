@@ -12,7 +12,9 @@ from modeci_mdf.mdf import Model
 
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import WORKING_OPSET
+from mdf_scatter.lower.protos import model_proto
 from mdf_scatter.lower.rewrites import as_loop
+from mdf_scatter.names import Names
 from mdf_scatter.ops import OPS
 from mdf_scatter.wiring import onnx_metadata
 
@@ -94,7 +96,7 @@ def needed_opset(model: ir.Model) -> int:
 
 def _reductions_since(model: ir.Model) -> int:
     reductions = {_reduction(node) for node in model.graph.all_nodes()}
-    return max((_REDUCTION_SINCE[name] for name in reductions if name), default=FIRST_OPSET)
+    return max((_REDUCTION_SINCE[name] for name in reductions if name), default=1)
 
 
 def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
@@ -103,13 +105,21 @@ def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
     Raises:
         UnsupportedError: A node cannot be written there; the message names it.
     """
-    if not FIRST_OPSET <= opset <= LAST_OPSET:
-        raise UnsupportedError(f"opset is {opset}; expected {FIRST_OPSET}..{LAST_OPSET}")
     start = model.opset_imports[""]
+    if opset != start and not FIRST_OPSET <= opset <= LAST_OPSET:
+        raise UnsupportedError(f"opset is {opset}; expected {FIRST_OPSET}..{LAST_OPSET}")
+    for node in model.graph.all_nodes():
+        reduction = _reduction(node)
+        if reduction is not None and node.graph is not model.graph and opset < _REDUCTION_SINCE[reduction]:
+            raise UnsupportedError(
+                f"{node.op_type} {node.name!r}: reduction {reduction!r} needs opset "
+                f"{_REDUCTION_SINCE[reduction]} or newer; asked for opset {opset}, where it cannot be "
+                "written in another way inside a subgraph"
+            )
     written = _without_reductions(model, opset)
     obstacles = {
         node: reason
-        for node in model.graph.all_nodes()
+        for node in (model.graph.all_nodes() if opset != start else written)
         if (reason := _obstacle(_use(node), opset if node in written else start, opset)) is not None
     }
     if obstacles:
@@ -120,19 +130,29 @@ def move_to_opset(model: ir.Model, opset: int) -> ir.Model:
 
 def with_int64_indices(model: ir.Model) -> None:
     """Give our operators the int64 indices that ONNX asks for, where they are of another integer dtype."""
+    names = Names(str(value.name) for node in model.graph for value in node.outputs)
     for node in list(model.graph):
         if not _is_ours(node):
             continue
         for position, name in enumerate(OPS[node.op_type].inputs[: len(node.inputs)]):
             value = node.inputs[position]
-            if name not in OPS[node.op_type].integers or value is None or value.dtype == ir.DataType.INT64:
+            if name not in OPS[node.op_type].integers or value is None:
+                continue
+            if value.dtype is None or _takes_indices(node.op_type, position, value.dtype):
                 continue
             attributes = {"to": int(ir.DataType.INT64)}
-            cast = ir.node("Cast", [value], attributes, name=f"{node.name}.{name}.int64")
-            cast.outputs[0].name = f"{node.name}.{name}.int64"
+            own = names.take(f"{node.name or node.op_type}.{name}.int64")
+            cast = ir.node("Cast", [value], attributes, name=own)
+            cast.outputs[0].name = own
             cast.outputs[0].type, cast.outputs[0].shape = ir.TensorType(ir.DataType.INT64), value.shape
             model.graph.insert_before(node, cast)
             node.replace_input_with(position, cast.outputs[0])
+
+
+@cache
+def _takes_indices(op_type: str, position: int, dtype: ir.DataType) -> bool:
+    formal = onnx.defs.get_schema(op_type).inputs[position]
+    return f"tensor({dtype.name.lower()})" in formal.types
 
 
 def _without_reductions(model: ir.Model, opset: int) -> set[ir.Node]:
@@ -199,8 +219,8 @@ def _converted(model: ir.Model, opset: int, obstacles: dict[ir.Node, str]) -> ir
         if _is_ours(node):
             raise UnsupportedError(f"{node.op_type} {node.name!r}: {reason}; asked for opset {opset}")
     try:
-        proto = onnx.version_converter.convert_version(ir.to_proto(model), opset)
-    except (RuntimeError, onnx.version_converter.ConvertError) as error:
+        proto = onnx.version_converter.convert_version(model_proto(model), opset)
+    except (RuntimeError, IndexError, onnx.version_converter.ConvertError) as error:
         node, reason = next(iter(obstacles.items()))
         raise UnsupportedError(f"node {node.name!r}: {reason}; asked for opset {opset}") from error
     converted = ir.from_proto(proto)

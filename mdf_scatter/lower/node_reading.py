@@ -1,0 +1,151 @@
+"""What the texts and values of one MDF node stand for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from modeci_mdf.mdf import Function, Node, Parameter
+
+from mdf_scatter import expressions
+from mdf_scatter.attributes import is_sparse
+from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.lower.builder import Builder, Literal, Operand
+from mdf_scatter.lower.expressions import ExpressionLowering
+from mdf_scatter.lower.stateful import conditions_of, is_number
+from mdf_scatter.wiring import onnx_metadata
+
+Read = Callable[[str], list[Operand]]
+"""Gives the values of a name: several for a list, or a function with several results."""
+
+
+class NodeReading:
+    """Tells what a node's values stand for: constants, names of its parts, or expressions.
+
+    Args:
+        builder: Where the ONNX nodes go.
+        node: The node.
+        inputs: The value at each input port.
+    """
+
+    def __init__(self, builder: Builder, node: Node, inputs: Mapping[str, Operand]) -> None:
+        self._builder = builder
+        self._node = node
+        self._inputs = inputs
+        self._parameters = {parameter.id: parameter for parameter in node.parameters}
+        self._functions = {function.id: function for function in node.functions}
+
+    def _knows(self, name: str) -> bool:
+        return name in self._inputs or name in self._parameters or name in self._functions
+
+    def _call_of(self, text: Any) -> Function | Parameter | None:
+        """Return the function, or parameter with a function, that a text names."""
+        found = self._functions.get(text) or self._parameters.get(text)
+        return found if found is not None and found.function is not None else None
+
+    def _expressions(self, read: Read) -> ExpressionLowering:
+        def resolve(name: str) -> Operand | list[Operand]:
+            values = read(name)
+            return values[0] if len(values) == 1 else values
+
+        return ExpressionLowering(self._builder, resolve, self._node.id)
+
+    def _values(self, value: Any, name: str, read: Read) -> list[Operand]:
+        """Return what a value in the file stands for: a constant, a name, or an expression."""
+        if isinstance(value, np.ndarray):
+            return [self._builder.constant(value, self._hint(name))]
+        if isinstance(value, list):
+            if value and all(isinstance(part, str) and self._knows(part) for part in value):
+                return [operand for part in value for operand in read(part)]
+            array = np.array(value)
+            text = array.astype(object) if array.dtype.kind == "U" else array
+            return [Literal(text, listed=True, name=f"{self._node.id}.{name}")]
+        if isinstance(value, str):
+            return self._of_text(value, name, read)
+        if isinstance(value, (bool, int, float, complex, np.generic)):
+            return [Literal(value, name=f"{self._node.id}.{name}")]
+        if is_sparse(value):
+            return [self._builder.sparse_constant(value, self._hint(name))]
+        raise UnsupportedError(
+            f"{self._where()}: {name!r} is {type(value).__name__}; "
+            "expected a number, array, name or expression"
+        )
+
+    def _of_text(self, text: str, name: str, read: Read) -> list[Operand]:
+        if self._knows(text):
+            return read(text)
+        if is_number(text):
+            return [Literal(_number(text), name=f"{self._node.id}.{name}")]
+        constant = expressions.literal(text)
+        if isinstance(constant, list) and constant and all(isinstance(part, str) for part in constant):
+            return self._values(constant, name, read)
+        value = self._expressions(read).lower(expressions.parse(text))
+        return value if isinstance(value, list) else [whole(value)]
+
+    def _hint(self, name: str) -> str:
+        parameter = self._parameters.get(name)
+        known = None if parameter is None else onnx_metadata(parameter).get("name")
+        return str(known or f"{self._node.id}.{name}")
+
+    def _sole(self, values: list[Operand], what: str) -> Operand:
+        if len(values) != 1:
+            raise UnsupportedError(f"{self._where()}: {what} gets {len(values)} values; expected one")
+        return values[0]
+
+    def _constant(self, value: Any) -> Any:
+        """Return the Python value of an option: a literal, or a parameter that holds one."""
+        seen: set[str] = set()
+        while isinstance(value, str) and value in self._parameters and value not in seen:
+            seen.add(value)
+            value = self._parameters[value].value
+        if isinstance(value, str):
+            text = expressions.literal(value)
+            value = value if text is None else text
+        if isinstance(value, bytes):
+            return value.decode()
+        return value
+
+    def _where(self, function: str | None = None) -> str:
+        names = [f.function for f in (*self._node.functions, *self._node.parameters) if f.function]
+        return f"{function or ', '.join(map(str, names)) or 'node'} {self._node.id!r}"
+
+
+def results_used(node: Node) -> dict[str, int]:
+    """Count how many results of each function the node reads: `f[2]` reads three."""
+    texts: list[Any] = [port.value for port in node.output_ports]
+    for part in (*node.functions, *node.parameters):
+        texts += [part.value, *(part.args or {}).values()]
+    for parameter in node.parameters:
+        texts.append(parameter.time_derivative)
+        texts += [text for pair in conditions_of(parameter) for text in pair]
+    used: dict[str, int] = {}
+    for text in texts:
+        if not isinstance(text, str) or "[" not in text:
+            continue
+        try:
+            parts = list(ast.walk(expressions.parse(text)))
+        except expressions.ExpressionError:
+            # A text that is no expression reads nothing.
+            continue
+        for tree in parts:
+            match tree:
+                case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(position))):
+                    used[name] = max(used.get(name, 1), position + 1)
+    functions = {f.id for f in node.functions} | {p.id for p in node.parameters if p.function}
+    return {name: count for name, count in used.items() if name in functions}
+
+
+def whole(operand: Operand) -> Operand:
+    """MDF's engine makes an integer of a whole Python number that an expression gives."""
+    if isinstance(operand, Literal) and type(operand.value) is float and operand.value.is_integer():
+        return Literal(int(operand.value), name=operand.name)
+    return operand
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
