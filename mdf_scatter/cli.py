@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from mdf_scatter.progress import working
+
 if TYPE_CHECKING:
     import numpy.typing as npt
     from modeci_mdf.mdf import Model
@@ -45,7 +47,8 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        app(arguments, prog_name="mdf-scatter", standalone_mode=True)
+        with working(" ".join(["mdf-scatter", *arguments[:2]])):
+            app(arguments, prog_name="mdf-scatter", standalone_mode=True)
     except MdfScatterError as error:
         if debug:
             raise

@@ -41,6 +41,7 @@ LAYERS = [
         "onnx_plugin",
         "operator_node",
         "array_files",
+        "progress",
         "bench",
     },
     {"cli"},
