@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import onnx_ir as ir
 
 from mdf_scatter.attributes import sparse_array
+from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.lower.functions import NODE
 from mdf_scatter.lower.protos import noted
@@ -45,6 +46,7 @@ class Plan:
             evaluator.
     """
 
+    @collector_paused()
     def __init__(self, model: ir.Model) -> None:
         graph = model.graph
         self.inputs = {str(value.name) for value in graph.inputs}

@@ -18,7 +18,7 @@ PACKAGE = Path(mdf_scatter.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"errors"},
-    {"dtypes"},
+    {"dtypes", "collector"},
     {"kernels", "names", "onnx_types", "signatures", "structured"},
     {"ops"},
     {"tensors", "wiring", "expressions", "checking", "checks", "attributes"},

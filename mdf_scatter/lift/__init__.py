@@ -16,6 +16,7 @@ import onnx_ir as ir
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 from modeci_mdf.mdf import Model
 
+from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import FormatError
 from mdf_scatter.lift.graphs import lifted_graphs
 from mdf_scatter.lift.inferred import inferred_types
@@ -27,6 +28,7 @@ _AS_WRITTEN = ("training_info", "configuration")
 """Parts of a model that MDF has nothing like; they stand in the metadata as ONNX's own JSON."""
 
 
+@collector_paused()
 def from_onnx(proto: onnx.ModelProto) -> Model:
     """Read an ONNX model as an MDF model.
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from modeci_mdf.mdf import Graph, Model
 
+from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.evaluation import Evaluation
 from mdf_scatter.lower.graphs import TypeOf, lower_graph
@@ -32,6 +33,7 @@ _INSIDE_A_BODY = re.compile(
 _KEPT = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
 
 
+@collector_paused()
 def lower(model: Model, *, types: TypeOf | None = None) -> ir.Model:
     """Return an MDF model as a typed ONNX model, at the operator set it was written for.
 
@@ -95,6 +97,7 @@ def _function(graph: Graph, graphs: Graphs) -> ir.Function:
     )
 
 
+@collector_paused()
 def to_onnx(model: Model, *, opset: int | None = None) -> onnx.ModelProto:
     """Write an MDF model as an ONNX model.
 
