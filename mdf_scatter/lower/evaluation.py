@@ -122,7 +122,7 @@ class Evaluation:
             value = arithmetic.cast(value, kept.dtype)
             if value.shape is None or tuple(value.shape) != kept.shape:
                 value = arithmetic.op("Expand", value, _sizes(arithmetic, key, kept.shape))
-        name = builder.free_name(f"{'.'.join(key)}.next")
+        name = f"{'.'.join(key)}.next"
         left = builder.op("Identity", [value], name=name, outputs=[name])[0]
         if isinstance(kind, type):
             left.meta[WEAK] = kind

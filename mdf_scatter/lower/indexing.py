@@ -82,7 +82,7 @@ def item(a: Arithmetic, base: Operand, index: ast.expr, lower: Lower) -> Operand
 
 
 def _one(a: Arithmetic, value: ir.Value, place: Operand) -> ir.Value:
-    if shape_of(value) == ():
+    if rank_of(a, value) == 0:
         raise UnsupportedError(f"{a.name}: a single number has no items")
     if kind_of(place) != np.dtype(np.bool_):
         return a.op("Gather", value, _place(a, place), axis=0)
@@ -114,7 +114,8 @@ def _bound(a: Arithmetic, operand: Operand) -> ir.Value:
 
 def _place(a: Arithmetic, operand: Operand) -> ir.Value:
     # MDF's engine makes an integer of a whole Python number, so a computed one may be a float here.
-    if dtype_of(operand).kind not in "iu" and kind_of(operand) is not float:
+    is_computed = kind_of(operand) is float and not isinstance(operand, Literal)
+    if dtype_of(operand).kind not in "iu" and not is_computed:
         raise UnsupportedError(f"{a.name}: a subscript has dtype {dtype_of(operand)}; expected integers")
     return a.cast(operand, _INT64)
 

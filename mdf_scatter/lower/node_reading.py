@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from modeci_mdf.mdf import Function, Node, Parameter
+from modeci_mdf.mdf import Node
 
 from mdf_scatter import expressions
 from mdf_scatter.attributes import is_sparse
 from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.lower.arithmetic import Arithmetic
 from mdf_scatter.lower.builder import Builder, Literal, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
+from mdf_scatter.lower.reductions import stacked
 from mdf_scatter.lower.stateful import conditions_of, is_number
 from mdf_scatter.wiring import onnx_metadata
 
@@ -36,19 +38,20 @@ class NodeReading:
         self._inputs = inputs
         self._parameters = {parameter.id: parameter for parameter in node.parameters}
         self._functions = {function.id: function for function in node.functions}
+        self._arithmetic = Arithmetic(builder, node.id)
 
     def _knows(self, name: str) -> bool:
         return name in self._inputs or name in self._parameters or name in self._functions
 
-    def _call_of(self, text: Any) -> Function | Parameter | None:
-        """Return the function, or parameter with a function, that a text names."""
-        found = self._functions.get(text) or self._parameters.get(text)
-        return found if found is not None and found.function is not None else None
+    def _is_call(self, name: str) -> bool:
+        """Tell whether a name stands for the results of a function."""
+        part = self._functions.get(name) or self._parameters.get(name)
+        return part is not None and part.function is not None
 
     def _expressions(self, read: Read) -> ExpressionLowering:
         def resolve(name: str) -> Operand | list[Operand]:
             values = read(name)
-            return values[0] if len(values) == 1 else values
+            return values if len(values) != 1 and self._is_call(name) else self._merged(values, name, name)
 
         return ExpressionLowering(self._builder, resolve, self._node.id)
 
@@ -89,10 +92,17 @@ class NodeReading:
         known = None if parameter is None else onnx_metadata(parameter).get("name")
         return str(known or f"{self._node.id}.{name}")
 
-    def _sole(self, values: list[Operand], what: str) -> Operand:
-        if len(values) != 1:
-            raise UnsupportedError(f"{self._where()}: {what} gets {len(values)} values; expected one")
-        return values[0]
+    def _one(self, value: Any, name: str, read: Read) -> Operand:
+        """Return what a value in the file stands for as one value."""
+        return self._merged(self._values(value, name, read), value, name)
+
+    def _merged(self, values: list[Operand], source: Any, name: str) -> Operand:
+        """Return several values as one: of a list, the array that NumPy makes of it."""
+        if len(values) == 1:
+            return values[0]
+        if isinstance(source, str) and self._is_call(source):
+            raise UnsupportedError(f"{self._where()}: {name!r} gets {len(values)} values; expected one")
+        return stacked(self._arithmetic, values)
 
     def _constant(self, value: Any) -> Any:
         """Return the Python value of an option: a literal, or a parameter that holds one."""

@@ -16,7 +16,7 @@ import numpy as np
 from modeci_mdf.mdf import Function, Node, OutputPort, Parameter
 
 from mdf_scatter.errors import UnsupportedError
-from mdf_scatter.lower.arithmetic import Arithmetic, scale, select
+from mdf_scatter.lower.arithmetic import scale, select
 from mdf_scatter.lower.builder import Builder, Literal, Operand
 from mdf_scatter.lower.evaluation import Evaluation, Key
 from mdf_scatter.lower.functions import METADATA, Call, lower_call
@@ -48,7 +48,6 @@ class NodeLowering(NodeReading):
         self._open: set[tuple[str, str]] = set()
         self._unread: list[tuple[Parameter, Any]] = []
         self._used = results_used(node)
-        self._arithmetic = Arithmetic(builder, node.id)
 
     def output(self, port: OutputPort) -> Operand:
         """Return the value at an output port.
@@ -58,10 +57,7 @@ class NodeLowering(NodeReading):
         """
         if port.value is None:
             raise UnsupportedError(f"{self._where()}: output port {port.id!r} has no value")
-        values = self._values(port.value, port.id, self._new)
-        if len(values) != 1 and not isinstance(self._call_of(port.value), (Function, Parameter)):
-            return self._expressions(self._new).single(values)
-        return self._sole(values, f"output port {port.id!r}")
+        return self._one(port.value, port.id, self._new)
 
     def leave(self) -> None:
         """Give the graph what the next evaluation reads of the node's parameters."""
@@ -87,14 +83,14 @@ class NodeLowering(NodeReading):
         return [key for key in self._evaluation.state if key[0] == self._node.id and key not in done]
 
     def _end(self, name: str) -> Operand:
-        return self._sole(self._after(name), f"parameter {name!r}")
+        return self._merged(self._after(name), name, name)
 
     def _start(self, name: str) -> Operand | None:
         """Return what a parameter is before the first evaluation; None where it is nothing yet."""
         parameter = self._parameters[name]
         if parameter.value is None and parameter.default_initial_value is None:
             return None
-        return self._sole(self._before(name), f"parameter {name!r}")
+        return self._merged(self._before(name), name, name)
 
     def _new(self, name: str) -> list[Operand]:
         """Return what a name stands for when all of the node has been evaluated."""
@@ -169,10 +165,10 @@ class NodeLowering(NodeReading):
             if current is None:
                 raise UnsupportedError(f"{self._where()}: parameter {parameter.id!r} has no value")
             return current
-        value = Literal(_INITIAL) if current is None else self._sole(current, f"parameter {parameter.id!r}")
+        name = parameter.id
+        value = Literal(_INITIAL) if current is None else self._merged(current, name, name)
         for test, wanted in tests:
-            met = self._sole(self._values(test, parameter.id, read), f"parameter {parameter.id!r}")
-            other = self._sole(self._values(wanted, parameter.id, read), f"parameter {parameter.id!r}")
+            met, other = self._one(test, name, read), self._one(wanted, name, read)
             value = select(self._arithmetic, met, other, value)
         return [value]
 
@@ -194,15 +190,16 @@ class NodeLowering(NodeReading):
 
     def _moved(self, parameter: Parameter, derivative: str, read: Read) -> Operand:
         """Return a parameter one step of time later; without a step, where it starts from."""
-        where = f"parameter {parameter.id!r}"
         old = self._carried(parameter)
         unread = parameter.default_initial_value if self._evaluation.time_increment else derivative
         self._unread.append((parameter, unread))
         if old is None or not self._evaluation.time_increment:
             if parameter.default_initial_value is None:
-                raise UnsupportedError(f"{self._where()}: {where} has no default_initial_value to start from")
-            return self._sole(self._values(parameter.default_initial_value, parameter.id, read), where)
-        slope = self._sole(self._values(derivative, parameter.id, read), where)
+                raise UnsupportedError(
+                    f"{self._where()}: parameter {parameter.id!r} has no default_initial_value to start from"
+                )
+            return self._one(parameter.default_initial_value, parameter.id, read)
+        slope = self._one(derivative, parameter.id, read)
         step = self._evaluation.step_of_time(self._builder)
         a = self._arithmetic
         return a.apply(np.add, "Add", old[0], scale(a, slope, step))
