@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_scatter.drawing.values import as_array
 from mdf_scatter.dtypes import is_string, name_of, type_text
-from mdf_scatter.wiring import onnx_metadata
+from mdf_scatter.wiring import declared_shape
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,7 @@ UNKNOWN = TensorType()
 
 def declared(port: Any) -> TensorType:
     """Return the type that an input or output port declares."""
-    # MDF cannot tell an undeclared shape from a scalar's; ONNX can, and its shapes may be symbolic.
-    kept = onnx_metadata(port).get("shape")
-    shape = tuple(kept) if isinstance(kept, (list, tuple)) else (port.shape or None)
-    return TensorType(port.type or None, shape)
+    return TensorType(port.type or None, declared_shape(port))
 
 
 def of_value(value: object) -> TensorType:

@@ -21,9 +21,9 @@ from mdf_scatter.errors import FormatError
 from mdf_scatter.lift.graphs import lifted_graphs
 from mdf_scatter.lift.inferred import inferred_types
 from mdf_scatter.lift.values import properties
+from mdf_scatter.lower import KEPT
 from mdf_scatter.lower.protos import model_proto
 
-_KEPT = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
 _AS_WRITTEN = ("training_info", "configuration")
 """Parts of a model that MDF has nothing like; they stand in the metadata as ONNX's own JSON."""
 
@@ -62,7 +62,7 @@ def lift(model: ir.Model) -> Model:
 
 
 def _kept(proto: onnx.ModelProto, imports: dict[str, int]) -> dict[str, Any]:
-    kept: dict[str, Any] = {name: getattr(proto, name) for name in _KEPT if getattr(proto, name)}
+    kept: dict[str, Any] = {name: getattr(proto, name) for name in KEPT if getattr(proto, name)}
     kept["ir_version"] = proto.ir_version
     others = {domain: version for domain, version in imports.items() if domain != ""}
     if others:

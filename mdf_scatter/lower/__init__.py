@@ -30,7 +30,8 @@ from mdf_scatter.wiring import onnx_metadata, sole_graph
 _INSIDE_A_BODY = re.compile(
     r"^\[\w+\] Inference error\(s\): \(op_type:[^)]*\): \[\w+\] Inference error\(s\):"
 )
-_KEPT = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
+KEPT = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
+"""Fields of an ONNX model that an MDF model keeps in its metadata."""
 
 
 @collector_paused()
@@ -77,7 +78,7 @@ def lower_evaluation(
         functions=[_function(part, graphs) for part in graphs.function_graphs],
         ir_version=int(kept.get("ir_version", 0)) or _ir_version(graph.opset_imports),
         metadata_props={str(k): str(v) for k, v in kept.get("metadata_props", {}).items()},
-        **{name: kept[name] for name in _KEPT if name in kept},
+        **{name: kept[name] for name in KEPT if name in kept},
     )
 
 
