@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mdf_scatter.drawing.cells.explain import explain
     from mdf_scatter.drawing.diagram import draw
     from mdf_scatter.formats import extract, load, save
+    from mdf_scatter.gradient.model import grad
     from mdf_scatter.kernels.threads import set_num_threads
     from mdf_scatter.lift import from_onnx
     from mdf_scatter.lower import to_onnx
@@ -55,6 +56,7 @@ _HOME = {
     "from_onnx": "mdf_scatter.lift",
     "gather_elements": "mdf_scatter.ops.gather_elements",
     "gather_nd": "mdf_scatter.ops.gather_nd",
+    "grad": "mdf_scatter.gradient.model",
     "load": "mdf_scatter.formats",
     "paddle_scatter_nd_add": "mdf_scatter.ops.paddle_scatter_nd_add",
     "register": "mdf_scatter.plugin",
@@ -87,6 +89,7 @@ __all__ = [
     "from_onnx",
     "gather_elements",
     "gather_nd",
+    "grad",
     "load",
     "paddle_scatter_nd_add",
     "register",

@@ -37,7 +37,7 @@ class Stretches:
         self._imports = [onnx.helper.make_opsetid(*entry) for entry in model.opset_imports.items()]
         self._ir_version = max(model.ir_version, 4)
         self._functions = function_protos(model)
-        self._read = {node: _values_read(node) for node in model.graph}
+        self._read = {node: values_read(node) for node in model.graph}
         self._readers: dict[ir.Value, list[ir.Node]] = {}
         for node, values in self._read.items():
             for value in values:
@@ -161,13 +161,14 @@ def _graphs(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attribute.as_graphs()
 
 
-def _values_read(node: ir.Node) -> list[ir.Value]:
+def values_read(node: ir.Node) -> list[ir.Value]:
+    """Return the values that a node reads, itself or in the graphs inside it."""
     read = [value for value in node.inputs if value is not None and value.name]
     for graph in _graphs(node):
         own = {*graph.inputs, *graph.initializers.values()}
         inside: list[ir.Value] = []
         for inner in graph:
-            inside += _values_read(inner)
+            inside += values_read(inner)
             own.update(inner.outputs)
         read += [value for value in (*inside, *graph.outputs) if value not in own]
     return read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -12,7 +12,7 @@ from modeci_mdf.mdf import Graph, Model
 
 from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import UnsupportedError
-from mdf_scatter.lower.evaluation import Evaluation
+from mdf_scatter.lower.evaluation import Evaluation, Key
 from mdf_scatter.lower.graphs import TypeOf, lower_graph
 from mdf_scatter.lower.opsets import (
     lowest_opset,
@@ -35,7 +35,7 @@ KEPT = ("producer_name", "producer_version", "domain", "model_version", "doc_str
 
 
 @collector_paused()
-def lower(model: Model, *, types: TypeOf | None = None) -> ir.Model:
+def lower(model: Model, *, types: TypeOf | None = None, held: Collection[Key] = ()) -> ir.Model:
     """Return an MDF model as a typed ONNX model, at the operator set it was written for.
 
     Where the graph keeps state, each state is an input, whose default is where it starts, and an output,
@@ -45,16 +45,21 @@ def lower(model: Model, *, types: TypeOf | None = None) -> ir.Model:
     Args:
         model: The model; its first graph is lowered.
         types: dtype and shape of graph inputs, by name, where the ports declare none.
+        held: Ids of nodes and their parameters that stay initializers of their own, numbers too: nothing
+            is computed from them beforehand.
 
     Raises:
         UnsupportedError: Something in the model has no form in ONNX; the message names it.
         ModelError: The model has no graph.
     """
-    return explicit(sole_graph(model), lambda evaluation: lower_evaluation(model, types, evaluation))
+    return explicit(sole_graph(model), lambda evaluation: lower_evaluation(model, types, evaluation, held))
 
 
 def lower_evaluation(
-    model: Model, types: TypeOf | None = None, evaluation: Evaluation | None = None
+    model: Model,
+    types: TypeOf | None = None,
+    evaluation: Evaluation | None = None,
+    held: Collection[Key] = (),
 ) -> ir.Model:
     """Return an MDF model as a typed ONNX model of one of its evaluations.
 
@@ -63,6 +68,7 @@ def lower_evaluation(
         types: See `lower`.
         evaluation: Which one. The graph has further inputs and outputs for what it reads of the one
             before, and leaves to the next; left out, it is the only one.
+        held: See `lower`.
 
     Raises:
         UnsupportedError: See `lower`.
@@ -70,7 +76,7 @@ def lower_evaluation(
     """
     graphs = Graphs(model.graphs[1:])
     graph = lower_graph(
-        sole_graph(model), opset_imports(model), types or {}, graphs=graphs, evaluation=evaluation
+        sole_graph(model), opset_imports(model), types or {}, graphs=graphs, evaluation=evaluation, held=held
     )
     kept = onnx_metadata(model)
     return ir.Model(

@@ -45,6 +45,9 @@ Operand = ir.Value | Literal
 WEAK = "mdf_scatter.weak"
 """Key of `Value.meta`: the Python type of a value that takes the dtype of what it meets."""
 
+HELD = "mdf_scatter.held"
+"""Key of `Value.meta` of a plain Python number or list that is an initializer of its own all the same."""
+
 
 class Builder:
     """Collects the nodes and initializers of one ONNX graph.
@@ -81,9 +84,10 @@ class Builder:
         self._taken = Names()
         self._node_names = Names()
 
-    def reserve(self, names: Sequence[str]) -> None:
-        """Keep names of values for later use: no value gets one of them by itself."""
+    def reserve(self, names: Sequence[str], nodes: Sequence[str] = ()) -> None:
+        """Keep names of values, and of nodes, for others: none gets one of them by itself."""
         self._taken.add(names)
+        self._node_names.add(nodes)
 
     def free_name(self, wanted: str) -> str:
         """Return `wanted`, or the first of `wanted_1`, `wanted_2`, ... that no value seen here has."""
@@ -122,6 +126,16 @@ class Builder:
         self._arrays[name] = array
         self.initializers[name] = ir.val(name, const_value=ir_tensor(array, name))
         return self.initializers[name]
+
+    def held_constant(self, value: Any, name: str) -> ir.Value:
+        """Add an initializer that stays as it is, though the file gives a number or a list for it."""
+        is_plain = not isinstance(value, np.ndarray)
+        constant = self.constant(np.asarray(value, np.float64) if is_plain else value, name)
+        if is_plain:
+            constant.meta[HELD] = True
+        if isinstance(value, (int, float)):
+            constant.meta[WEAK] = float
+        return constant
 
     def sparse_constant(self, value: Mapping[str, Any], name: str) -> ir.Value:
         """Add a sparse initializer, which stands for a dense tensor; it gets its final name by `rename`."""

@@ -21,7 +21,7 @@ from mdf_scatter import expressions
 from mdf_scatter.attributes import attribute, is_reference, kind_of
 from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import UnsupportedError
-from mdf_scatter.lower.builder import Builder, Operand
+from mdf_scatter.lower.builder import HELD, Builder, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.signatures import Signature, signature
@@ -179,8 +179,12 @@ def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Va
             )
         builder.opset_imports.setdefault(domain, 1)
     formal = _formal(call, known)
-    kinds = {kind: value.dtype for kind, value in formal if kind and isinstance(value, ir.Value)}
-    inputs = [_weak(builder, value, kinds.get(kind)) for kind, value in formal]
+    kinds = {
+        kind: value.dtype
+        for kind, value in formal
+        if kind and isinstance(value, ir.Value) and HELD not in value.meta
+    }
+    inputs = [_weak(builder, value, kinds.get(kind), call.name) for kind, value in formal]
     while inputs and inputs[-1] is None:
         inputs.pop()
     if known is not None and len(inputs) < known.least:
@@ -256,11 +260,14 @@ def _flat(operand: Operand | list[Operand] | None) -> list[Operand | None]:
     return list(operand) if isinstance(operand, list) else [operand]
 
 
-def _weak(builder: Builder, operand: Operand | None, dtype: ir.DataType | None) -> ir.Value | None:
+def _weak(
+    builder: Builder, operand: Operand | None, dtype: ir.DataType | None, name: str
+) -> ir.Value | None:
     # A plain number or list beside a typed tensor takes that tensor's dtype: ONNX promotes nothing.
-    if operand is None or isinstance(operand, ir.Value):
-        return operand
-    return builder.materialise(operand, None if dtype is None else dtype.numpy())
+    wanted = None if dtype is None else dtype.numpy()
+    if isinstance(operand, ir.Value):
+        return operand if HELD not in operand.meta or wanted is None else builder.cast(operand, wanted, name)
+    return None if operand is None else builder.materialise(operand, wanted)
 
 
 def _standard(builder: Builder, call: Call) -> Operand:

@@ -19,7 +19,7 @@ from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.arithmetic import Arithmetic, is_weak
 from mdf_scatter.lower.builder import WEAK, Builder, Literal, Operand
-from mdf_scatter.lower.evaluation import Evaluation
+from mdf_scatter.lower.evaluation import Evaluation, Key
 from mdf_scatter.lower.functions import METADATA
 from mdf_scatter.lower.nodes import NodeLowering
 from mdf_scatter.lower.ports import Edges, fed, key_of, weighted
@@ -49,6 +49,7 @@ def lower_graph(
     graphs: Graphs | None = None,
     outer: Builder | None = None,
     evaluation: Evaluation | None = None,
+    held: Collection[Key] = (),
 ) -> ir.Graph:
     """Return an MDF graph as an ONNX graph.
 
@@ -59,6 +60,7 @@ def lower_graph(
         graphs: The model's other graphs, which may stand inside this one.
         outer: What builds the graph around this one.
         evaluation: Which evaluation of the graph this is. Left out, it is the only one.
+        held: Parameters that stay initializers of their own.
 
     Raises:
         UnsupportedError: Something in the graph has no form in ONNX.
@@ -104,7 +106,7 @@ def lower_graph(
                 document(value, port)
                 inputs.append(value)
                 at_ports[port.id] = value
-        lowering = NodeLowering(builder, node, at_ports, this)
+        lowering = NodeLowering(builder, node, at_ports, this, held)
         builder.trusts_types = lifted and all(map(is_declared, node.output_ports))
         first = len(builder.nodes)
         if not node.output_ports and node.functions:

@@ -36,12 +36,19 @@ class NodeLowering(NodeReading):
         node: The node.
         inputs: The value at each input port.
         evaluation: The evaluation of the graph that is lowered.
+        held: Parameters that stay initializers of their own.
     """
 
     def __init__(
-        self, builder: Builder, node: Node, inputs: Mapping[str, Operand], evaluation: Evaluation
+        self,
+        builder: Builder,
+        node: Node,
+        inputs: Mapping[str, Operand],
+        evaluation: Evaluation,
+        held: Collection[Key] = (),
     ) -> None:
         super().__init__(builder, node, inputs)
+        self._held = held
         self._evaluation = evaluation
         self._places = {name: place for place, name in enumerate(self._parameters)}
         self._found: dict[tuple[str, str], list[Operand]] = {}
@@ -176,10 +183,11 @@ class NodeLowering(NodeReading):
         if not is_stateful(parameter):
             # The engine cannot start where such a parameter reads one below it, so there is no old value.
             read = self._new
+        if (self._node.id, parameter.id) in self._held:
+            return [self._builder.held_constant(parameter.value, self._hint(parameter.id))]
         values = self._values(parameter.value, parameter.id, read)
         if len(values) == 1 and isinstance(values[0], Literal):
-            hint = onnx_metadata(parameter).get("name") or f"{self._node.id}.{parameter.id}"
-            return [Literal(values[0].value, values[0].listed, str(hint))]
+            return [Literal(values[0].value, values[0].listed, self._hint(parameter.id))]
         return values
 
     def _carried(self, parameter: Parameter) -> list[Operand] | None:

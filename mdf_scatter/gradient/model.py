@@ -1,0 +1,222 @@
+"""`grad`: a model that computes what another one does, and its gradients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+from modeci_mdf.mdf import Model
+
+from mdf_scatter.checks import refuse
+from mdf_scatter.collector import collector_paused
+from mdf_scatter.errors import InputError, listed
+from mdf_scatter.gradient import rules
+from mdf_scatter.gradient.emitter import Emitter, static_shape
+from mdf_scatter.gradient.parameters import parameters_of
+from mdf_scatter.gradient.prepare import prepared
+from mdf_scatter.gradient.reverse import Stop, backward, has_gradient
+from mdf_scatter.lift import lift
+from mdf_scatter.lower.builder import Builder
+from mdf_scatter.lower.functions import METADATA
+from mdf_scatter.lower.steps import STATES, TIME
+
+SETTINGS = frozenset(
+    {
+        ("BatchNormalization", 3), ("BatchNormalization", 4), ("Clip", 1), ("Clip", 2), ("Dropout", 1),
+        ("Pad", 2), ("Pow", 1), ("Resize", 1), ("Resize", 2), ("Range", 0), ("Range", 1), ("Range", 2),
+    }
+)  # fmt: skip
+"""Inputs of operators that set how they work, by position: what is read only there is not trained."""
+
+_KEY = METADATA + "metadata"
+
+rules.load()
+
+
+@collector_paused()
+def grad(
+    model: Model, *, of: str | Iterable[str] | None = None, wrt: str | Iterable[str] | None = None
+) -> Model:
+    """Return a model that computes what another one does, and its gradients by reverse mode.
+
+    It keeps the inputs, outputs and nodes of the forward pass, and adds:
+
+    - an input `<output>_grad` for each output in `of`, of that output's shape and dtype: the gradient that
+      comes from outside. An output of rank 0 is a loss and gets 1 instead;
+    - an output `<name>_grad` for each name in `wrt`, of its shape and dtype; zeros where nothing comes back.
+
+    A name that is taken gets a number. Which is which, and where gradients stopped, stands in the graph's
+    metadata under `gradient`. A node multiplies what it sends back by its `lda_coeff`, and sends nothing
+    where its `training` is false. Of complex values the gradients are conjugated, as in torch.
+
+    Args:
+        model: The model; its first graph is differentiated, as lowered to ONNX (see `to_onnx`). Where it
+            keeps state, this is one evaluation, whose states are inputs and outputs.
+        of: Names of floating-point outputs. Left out, all of them.
+        wrt: Names of floating-point inputs and parameters; a parameter is called `node.parameter`, or as
+            the ONNX initializer that it was lifted from. Left out, all inputs and parameters, but those that
+            only set how an operator works, such as the bounds of Clip.
+
+    Returns:
+        A model that runs, is saved, drawn, exported and differentiated like any other. Its backward nodes
+        say so in their metadata (`mdf_scatter.pass`).
+
+    Raises:
+        InputError: A name is none of those that it may be.
+        ModelError: `check` finds an error in the model.
+        UnsupportedError: A node on the way has no rule, or the model has no form in ONNX.
+
+    >>> from mdf_scatter import ScatterND, run
+    >>> from modeci_mdf.mdf import Graph, Model
+    >>> model = Model(id="m", graphs=[Graph(id="g")])
+    >>> _ = ScatterND("s", reduction="add").add_to(model.graphs[0], data=[1.0, 2.0], indices=[[1], [1]])
+    >>> _ = run(grad(model), {"updates": [0.0, 0.0], "output_grad": [3.0, 4.0]})
+    """
+    refuse(model, trust=False)
+    parameters = parameters_of(model)
+    asked = None if wrt is None else _names(wrt)
+    held = [
+        (node.id, parameter.id)
+        for name, places in parameters.items()
+        if asked is None or name in asked
+        for node, parameter in places
+    ]
+    lowered = prepared(model, held)
+    graph = lowered.graph
+    states = {name for pair in json.loads(lowered.metadata_props.get(STATES, "[]")) for name in pair}
+    states.add(lowered.metadata_props.get(TIME, ""))
+    losses = _chosen("of", of, _outputs(graph), [name for name in _outputs(graph) if name not in states])
+    targets = _chosen("wrt", asked, _sources(graph, parameters), _trained(graph, parameters, states))
+    return lift(_differentiated(lowered, losses, targets))
+
+
+def _differentiated(
+    lowered: ir.Model, losses: Mapping[str, ir.Value], targets: Mapping[str, ir.Value]
+) -> ir.Model:
+    graph = lowered.graph
+    builder = Builder(lowered.opset_imports)
+    builder.reserve(*_taken_names(graph))
+    emit = Emitter(builder)
+    seeds: dict[ir.Value, ir.Value] = {}
+    from_outside: dict[str, str | None] = {}
+    for name, value in losses.items():
+        if static_shape(value) == ():
+            seeds[value], from_outside[name] = emit.constant(1, value), None
+        else:
+            seed = ir.Value(name=builder.free_name(f"{name}_grad"), type=value.type, shape=value.shape)
+            graph.inputs.append(seed)
+            seeds[value], from_outside[name] = seed, str(seed.name)
+    gradients, stops = backward(emit, list(graph), seeds, set(targets.values()))
+    results: dict[str, str] = {}
+    for name, value in targets.items():
+        found = gradients.get(value)
+        if found is None:
+            found = emit.named(f"{name}_grad").zeros_like(value)
+        result = emit.named(f"{name}_grad")("Identity", found)
+        if result.shape is None or value.shape is not None:
+            result.shape = value.shape
+        builder.rename(result, f"{name}_grad", reserved=False)
+        graph.outputs.append(result)
+        results[name] = str(result.name)
+    _add(graph, builder)
+    _describe(graph, from_outside, results, stops)
+    return lowered
+
+
+def _names(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _chosen(
+    what: str, names: str | Iterable[str] | None, choices: Mapping[str, ir.Value], default: Iterable[str]
+) -> dict[str, ir.Value]:
+    """Return the values that names stand for; those of the default where there are no names."""
+    wanted = list(default) if names is None else _names(names)
+    for name in wanted:
+        if name not in choices:
+            kinds = "outputs" if what == "of" else "inputs or parameters"
+            known = listed(tuple(choices)) if choices else "there are none"
+            raise InputError(f"{what} has {name!r}; expected floating-point {kinds}: {known}")
+    if not wanted:
+        kind = "output" if what == "of" else "input or parameter"
+        raise InputError(f"the model has no floating-point {kind}, so there is nothing to differentiate")
+    return {name: choices[name] for name in dict.fromkeys(wanted)}
+
+
+def _outputs(graph: ir.Graph) -> dict[str, ir.Value]:
+    return {str(value.name): value for value in graph.outputs if _is_floating(value)}
+
+
+def _sources(graph: ir.Graph, parameters: Iterable[str]) -> dict[str, ir.Value]:
+    """Return the values that gradients may be asked for, by name."""
+    given = {str(value.name): value for value in graph.inputs}
+    kept = {name: graph.initializers[name] for name in parameters if name in graph.initializers}
+    return {name: value for name, value in (given | kept).items() if _is_floating(value)}
+
+
+def _trained(graph: ir.Graph, parameters: Iterable[str], states: Iterable[str]) -> list[str]:
+    """Return the names of the sources that are more than settings of operators, or states."""
+    return [
+        name
+        for name, value in _sources(graph, parameters).items()
+        if name not in states and not (value.uses() and all(_is_setting(use) for use in value.uses()))
+    ]
+
+
+def _is_setting(use: Any) -> bool:
+    node, position = use
+    return node.domain == "" and (node.op_type, position) in SETTINGS
+
+
+def _is_floating(value: ir.Value) -> bool:
+    return value.type is not None and isinstance(value.type, ir.TensorType) and has_gradient(value)
+
+
+def _taken_names(graph: ir.Graph) -> tuple[list[str], list[str]]:
+    """Return the names of all values, and of all nodes, in a graph and the graphs inside it."""
+    values = [str(value.name) for value in (*graph.inputs, *graph.initializers.values())]
+    nodes = []
+    for node in graph.all_nodes():
+        nodes.append(str(node.name))
+        values += [str(value.name) for value in node.outputs]
+    for inner in graph.subgraphs():
+        values += [str(value.name) for value in (*inner.inputs, *inner.initializers.values())]
+    return values, nodes
+
+
+def _add(graph: ir.Graph, builder: Builder) -> None:
+    """Add to a graph the nodes and constants that its outputs need."""
+    needed: set[ir.Node] = set()
+    stack: list[ir.Value | None] = list(graph.outputs)
+    from mdf_scatter.stretches import values_read
+
+    while stack:
+        value = stack.pop()
+        node = None if value is None else value.producer()
+        if node is not None and node not in needed and node.graph is None:
+            needed.add(node)
+            stack += values_read(node)
+    for node in builder.nodes:
+        if node in needed:
+            graph.append(node)
+    for node in builder.nodes:
+        if node not in needed:
+            for position in range(len(node.inputs)):
+                node.replace_input_with(position, None)
+    for constant in builder.initializers.values():
+        if constant.uses() or constant.is_graph_output():
+            graph.register_initializer(constant)
+
+
+def _describe(
+    graph: ir.Graph, of: Mapping[str, str | None], wrt: Mapping[str, str], stops: Sequence[Stop]
+) -> None:
+    said = json.loads(graph.metadata_props.get(_KEY, "{}"))
+    said["gradient"] = {
+        "of": dict(of),
+        "wrt": dict(wrt),
+        "stopped": [{"node": stop.node, "reason": stop.reason} for stop in stops],
+    }
+    graph.metadata_props[_KEY] = json.dumps(said)

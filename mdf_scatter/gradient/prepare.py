@@ -1,0 +1,68 @@
+"""A model as the backward pass needs it: flat, typed, and at an operator set that the rules write for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+import onnx.inliner
+import onnx_ir as ir
+from modeci_mdf.mdf import Model
+
+from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.gradient.table import CONSTANT, RULES
+from mdf_scatter.lower import lower
+from mdf_scatter.lower.builder import WORKING_OPSET
+from mdf_scatter.lower.evaluation import Key
+from mdf_scatter.lower.opsets import move_to_opset, needed_opset, with_int64_indices
+from mdf_scatter.lower.protos import model_proto
+from mdf_scatter.signatures import schema_of
+
+
+def prepared(model: Model, held: list[Key]) -> ir.Model:
+    """Lower a model for differentiation.
+
+    Functions, and operators without a rule that ONNX defines by others, are written out. Types are inferred
+    anew with what shapes are computed from.
+
+    Args:
+        model: The model.
+        held: Parameters that stay initializers of their own.
+
+    Raises:
+        UnsupportedError: See `lower`; or a node cannot be written at the operator set of the rules.
+    """
+    lowered = lower(model, held=held)
+    with_int64_indices(lowered)
+    moved = move_to_opset(lowered, max(needed_opset(lowered), WORKING_OPSET))
+    proto = model_proto(moved)
+    if proto.functions:
+        proto = onnx.inliner.inline_local_functions(proto)
+    defined = {(node.domain, node.op_type) for node in _nodes(proto.graph) if _is_defined(proto, node)}
+    if defined:
+        proto = onnx.inliner.inline_selected_functions(proto, sorted(defined), inline_schema_functions=True)
+    try:
+        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise UnsupportedError(f"model {model.id!r}: {str(error).splitlines()[0]}") from error
+    return ir.from_proto(proto)
+
+
+def _is_defined(proto: onnx.ModelProto, node: onnx.NodeProto) -> bool:
+    """Tell whether ONNX defines an operator that has no rule by others."""
+    if (node.domain, node.op_type) in RULES or (node.domain == "" and node.op_type in CONSTANT):
+        return False
+    opset = next((entry.version for entry in proto.opset_import if entry.domain == node.domain), None)
+    schema: Any = schema_of(node.op_type, node.domain, opset)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)
+            for inner in attribute.graphs:
+                yield from _nodes(inner)

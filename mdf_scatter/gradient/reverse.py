@@ -1,0 +1,170 @@
+"""Backwards through the nodes of a graph: what comes back to each, and what it sends on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.gradient.emitter import Emitter
+from mdf_scatter.gradient.table import CONSTANT, RULES, Call
+from mdf_scatter.lower.functions import METADATA
+from mdf_scatter.stretches import values_read
+
+TRAINING, LDA_COEFF = METADATA + "training", METADATA + "lda_coeff"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A node that sends nothing back, though something comes back to it.
+
+    Attributes:
+        node: Name of the node.
+        reason: Why.
+    """
+
+    node: str
+    reason: str
+
+
+def backward(
+    emit: Emitter,
+    nodes: Sequence[ir.Node],
+    seeds: Mapping[ir.Value, ir.Value],
+    targets: Collection[ir.Value],
+) -> tuple[dict[ir.Value, ir.Value], list[Stop]]:
+    """Write the backward pass of nodes.
+
+    Args:
+        emit: Writes its nodes.
+        nodes: Those of a graph or a body, each after those it reads from.
+        seeds: The gradients that come from outside, of outputs of the nodes, or of targets themselves.
+        targets: Values whose gradients are asked for.
+
+    Returns:
+        The gradient of each target that has one, and where gradients stopped.
+
+    Raises:
+        UnsupportedError: A node on the way has no rule; the message names it and the way.
+    """
+    active = _active(nodes, targets)
+    reaching = _reaching(nodes, seeds)
+    stops = [
+        Stop(str(node.name), "training is false")
+        for node in nodes
+        if is_stopped(node) and _any_in(values_read(node), active) and _any_in(node.outputs, reaching)
+    ]
+    coming: dict[ir.Value, list[ir.Value]] = {value: [seed] for value, seed in seeds.items()}
+    for node in reversed(nodes):
+        if not any(value in coming and value in active for value in node.outputs):
+            continue
+        grads = tuple(_taken(emit, coming, value) for value in node.outputs)
+        inputs = _inputs(node)
+        wanted = frozenset(at for at, value in enumerate(inputs) if value in active)
+        call = Call(node, inputs, grads, emit.named(f"{node.name or node.op_type}_grad"), wanted)
+        found = RULES.get((node.domain, node.op_type))
+        if found is None:
+            raise UnsupportedError(_without_rule(node, nodes, seeds, targets))
+        coefficient = float(json.loads(node.metadata_props.get(LDA_COEFF, "1")))
+        for at, gradient in enumerate(found(call)):
+            value = inputs[at]
+            if at not in wanted or value is None or gradient is None:
+                continue
+            sent = gradient() if callable(gradient) else gradient
+            if sent is None:
+                continue
+            if coefficient != 1:
+                sent = call.emit("Mul", sent, coefficient)
+            coming.setdefault(value, []).append(sent)
+    sums = {value: _taken(emit, coming, value) for value in targets if value in coming}
+    return {value: total for value, total in sums.items() if total is not None}, stops
+
+
+def is_stopped(node: ir.Node) -> bool:
+    """Tell whether a node lets no gradient pass, because its `training` is false."""
+    return json.loads(node.metadata_props.get(TRAINING, "true")) is False
+
+
+def has_gradient(value: ir.Value) -> bool:
+    """Tell whether a value is of a type that gradients have; one that is not known may be."""
+    kind = value.type
+    while isinstance(kind, (ir.SequenceType, ir.OptionalType)):
+        kind = kind.elem_type
+    if not isinstance(kind, ir.TensorType):
+        return kind is None
+    return kind.dtype.is_floating_point() or kind.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
+
+
+def is_constant(node: ir.Node) -> bool:
+    """Tell whether a node's outputs change in steps only, or not at all."""
+    return node.domain == "" and node.op_type in CONSTANT
+
+
+def _active(nodes: Iterable[ir.Node], targets: Collection[ir.Value]) -> set[ir.Value]:
+    """Return the targets, and the values that change smoothly with them."""
+    active = set(targets)
+    for node in nodes:
+        if not is_stopped(node) and not is_constant(node) and _any_in(values_read(node), active):
+            active.update(value for value in node.outputs if has_gradient(value))
+    return active
+
+
+def _reaching(nodes: Sequence[ir.Node], seeds: Mapping[ir.Value, ir.Value]) -> set[ir.Value]:
+    """Return the values that the seeds' values are computed from, and these."""
+    reaching = set(seeds)
+    for node in reversed(nodes):
+        if not is_stopped(node) and _any_in(node.outputs, reaching):
+            reaching.update(values_read(node))
+    return reaching
+
+
+def _inputs(node: ir.Node) -> tuple[ir.Value | None, ...]:
+    direct = tuple(node.inputs)
+    around = [value for value in dict.fromkeys(values_read(node)) if value not in direct]
+    return (*direct, *around)
+
+
+def _taken(emit: Emitter, coming: dict[ir.Value, list[ir.Value]], value: ir.Value) -> ir.Value | None:
+    """Return the sum of what comes back to a value."""
+    parts = coming.pop(value, [])
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return emit.named(f"{value.name}_grad")("Add" if len(parts) == 2 else "Sum", *parts)
+
+
+def _any_in(values: Iterable[ir.Value], those: Collection[ir.Value]) -> bool:
+    return any(value in those for value in values)
+
+
+def _without_rule(
+    node: ir.Node,
+    nodes: Sequence[ir.Node],
+    seeds: Mapping[ir.Value, ir.Value],
+    targets: Collection[ir.Value],
+) -> str:
+    domain = f"{node.domain}::" if node.domain else ""
+    before, after = _way(node, reversed(nodes), targets), _way(node, nodes, seeds, forwards=True)
+    way = " -> ".join(repr(name) for name in (*reversed(before), node.name, *after))
+    return (
+        f"{domain}{node.op_type} {node.name!r}: there is no rule for its gradient, and it is on the way "
+        f"{way}; add one with mdf_scatter.gradient.table.rule, or leave it out with of= and wrt="
+    )
+
+
+def _way(
+    node: ir.Node, others: Iterable[ir.Node], ends: Collection[ir.Value], *, forwards: bool = False
+) -> list[str]:
+    """Return names on a way from a node to one of the values where gradients begin or end."""
+    names: list[str] = []
+    here: Collection[ir.Value] = node.outputs if forwards else values_read(node)
+    for other in others:
+        if _any_in(here, ends):
+            break
+        if _any_in(values_read(other) if forwards else other.outputs, here):
+            names.append(str(other.name))
+            here = other.outputs if forwards else values_read(other)
+    end = next((str(value.name) for value in here if value in ends), None)
+    return names if end is None else [*names, end]

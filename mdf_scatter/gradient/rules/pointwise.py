@@ -1,0 +1,1 @@
+"""Rules of operators that work element by element on one tensor."""

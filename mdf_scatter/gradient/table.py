@@ -1,0 +1,115 @@
+"""What a rule is, and the table of all rules: how each operator sends gradients back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from mdf_scatter.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from mdf_scatter.gradient.emitter import Emitter
+
+Gradient = ir.Value | None | Callable[[], ir.Value | None]
+"""The gradient of one input; None where it has none. A function is called only where it is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A node of the forward pass, and what comes back to it.
+
+    Attributes:
+        node: The node.
+        inputs: The values it reads: its inputs, None where one is left out, and after them what the graphs
+            inside it read of the graph around.
+        grads: The gradient of each output; None where nothing comes back to it.
+        emit: Writes nodes of the backward pass.
+        wanted: Positions of the inputs whose gradient is asked for.
+    """
+
+    node: ir.Node
+    inputs: tuple[ir.Value | None, ...]
+    grads: tuple[ir.Value | None, ...]
+    emit: Emitter
+    wanted: frozenset[int]
+
+    @property
+    def output(self) -> ir.Value:
+        """The first output."""
+        return self.node.outputs[0]
+
+    @property
+    def grad(self) -> ir.Value:
+        """The gradient of the first output; zeros where only other outputs have one."""
+        grad = self.grads[0]
+        return self.emit.zeros_like(self.output) if grad is None else grad
+
+    def input(self, position: int) -> ir.Value:
+        """Return an input that the operator cannot do without."""
+        value = self.inputs[position] if position < len(self.inputs) else None
+        if value is None:
+            raise self.refusal(f"input {position} is missing")
+        return value
+
+    def optional(self, position: int) -> ir.Value | None:
+        """Return an input; None where it is left out."""
+        return self.inputs[position] if position < len(self.node.inputs) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute's Python value, or the default."""
+        found = self.node.attributes.get(name)
+        if found is None:
+            return default
+        value = found.value
+        return list(value) if isinstance(value, tuple) else value
+
+    def refusal(self, reason: str) -> UnsupportedError:
+        """Return the error that says why this node has no gradient."""
+        return UnsupportedError(f"{self.node.op_type} {self.node.name!r}: no gradient: {reason}")
+
+
+Rule = Callable[[Call], Sequence[Gradient]]
+"""Gives the gradient of each input of a call, in order; inputs at the end that have none may be left out."""
+
+RULES: dict[tuple[str, str], Rule] = {}
+"""Every rule, by domain and operator."""
+
+CONSTANT = frozenset(
+    {
+        "And", "ArgMax", "ArgMin", "BitShift", "Ceil", "Constant", "ConstantOfShape", "Equal", "EyeLike",
+        "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "NonZero", "Not",
+        "Or", "Round", "Shape", "Sign", "Size", "Xor",
+    }
+)  # fmt: skip
+"""ONNX's operators whose output changes in steps, or not at all: they send nothing back."""
+
+
+def rule(*op_types: str, domain: str = "") -> Callable[[Rule], Rule]:
+    """Enter a function into `RULES` as the rule of operators.
+
+    Args:
+        op_types: Names of the operators.
+        domain: Their domain; empty for ONNX's own.
+
+    Raises:
+        ValueError: One of them has a rule.
+
+    A rule for an operator of one's own, y = x * x:
+
+    >>> @rule("Square", domain="com.example")
+    ... def square(call):
+    ...     return [call.emit("Mul", call.grad, call.emit("Mul", 2, call.input(0)))]
+    >>> del RULES["com.example", "Square"]
+    """
+
+    def enter(function: Rule) -> Rule:
+        for op_type in op_types:
+            if (domain, op_type) in RULES:
+                raise ValueError(f"operator {op_type!r} of domain {domain!r} has a rule already")
+            RULES[domain, op_type] = function
+        return function
+
+    return enter
