@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -20,7 +21,9 @@ from mdf_scatter.gradient.reverse import Stop, backward, has_gradient
 from mdf_scatter.lift import lift
 from mdf_scatter.lower.builder import Builder
 from mdf_scatter.lower.functions import METADATA
+from mdf_scatter.lower.graphs import TypeOf
 from mdf_scatter.lower.steps import STATES, TIME
+from mdf_scatter.stretches import values_read
 
 SETTINGS = frozenset(
     {
@@ -75,6 +78,43 @@ def grad(
     >>> _ = run(grad(model), {"updates": [0.0, 0.0], "output_grad": [3.0, 4.0]})
     """
     refuse(model, trust=False)
+    return lift(gradient_graph(model, of=of, wrt=wrt).model)
+
+
+@dataclass(frozen=True)
+class GradientGraph:
+    """A lowered model with its backward pass.
+
+    Attributes:
+        model: The model.
+        of: The input for the gradient from outside of each output; None where that is 1.
+        wrt: The output that is the gradient of each input and parameter.
+        stops: Where gradients stopped.
+    """
+
+    model: ir.Model
+    of: Mapping[str, str | None]
+    wrt: Mapping[str, str]
+    stops: Sequence[Stop]
+
+
+def gradient_graph(
+    model: Model,
+    *,
+    of: str | Iterable[str] | None = None,
+    wrt: str | Iterable[str] | None = None,
+    types: TypeOf | None = None,
+    is_fed: bool = False,
+) -> GradientGraph:
+    """Lower a model and add its backward pass; see `grad`.
+
+    Args:
+        model: See `grad`.
+        of: See `grad`.
+        wrt: See `grad`.
+        types: dtype and shape of graph inputs, by name, where the ports declare none.
+        is_fed: Whether the parameters in `wrt` become inputs with a default.
+    """
     parameters = parameters_of(model)
     asked = None if wrt is None else _names(wrt)
     held = [
@@ -83,18 +123,20 @@ def grad(
         if asked is None or name in asked
         for node, parameter in places
     ]
-    lowered = prepared(model, held)
+    lowered = prepared(model, held, types)
     graph = lowered.graph
     states = {name for pair in json.loads(lowered.metadata_props.get(STATES, "[]")) for name in pair}
     states.add(lowered.metadata_props.get(TIME, ""))
     losses = _chosen("of", of, _outputs(graph), [name for name in _outputs(graph) if name not in states])
     targets = _chosen("wrt", asked, _sources(graph, parameters), _trained(graph, parameters, states))
-    return lift(_differentiated(lowered, losses, targets))
+    if is_fed:
+        graph.inputs.extend(value for value in targets.values() if not value.is_graph_input())
+    return _differentiated(lowered, losses, targets)
 
 
 def _differentiated(
     lowered: ir.Model, losses: Mapping[str, ir.Value], targets: Mapping[str, ir.Value]
-) -> ir.Model:
+) -> GradientGraph:
     graph = lowered.graph
     builder = Builder(lowered.opset_imports)
     builder.reserve(*_taken_names(graph))
@@ -111,18 +153,17 @@ def _differentiated(
     gradients, stops = backward(emit, list(graph), seeds, set(targets.values()))
     results: dict[str, str] = {}
     for name, value in targets.items():
-        found = gradients.get(value)
-        if found is None:
-            found = emit.named(f"{name}_grad").zeros_like(value)
-        result = emit.named(f"{name}_grad")("Identity", found)
+        own = emit.named(f"{name}_grad")
+        result = own("Identity", gradients[value] if value in gradients else own.zeros_like(value))
         if result.shape is None or value.shape is not None:
             result.shape = value.shape
         builder.rename(result, f"{name}_grad", reserved=False)
         graph.outputs.append(result)
         results[name] = str(result.name)
     _add(graph, builder)
-    _describe(graph, from_outside, results, stops)
-    return lowered
+    found = GradientGraph(lowered, from_outside, results, stops)
+    _describe(graph, found)
+    return found
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -190,8 +231,6 @@ def _add(graph: ir.Graph, builder: Builder) -> None:
     """Add to a graph the nodes and constants that its outputs need."""
     needed: set[ir.Node] = set()
     stack: list[ir.Value | None] = list(graph.outputs)
-    from mdf_scatter.stretches import values_read
-
     while stack:
         value = stack.pop()
         node = None if value is None else value.producer()
@@ -210,13 +249,11 @@ def _add(graph: ir.Graph, builder: Builder) -> None:
             graph.register_initializer(constant)
 
 
-def _describe(
-    graph: ir.Graph, of: Mapping[str, str | None], wrt: Mapping[str, str], stops: Sequence[Stop]
-) -> None:
+def _describe(graph: ir.Graph, found: GradientGraph) -> None:
     said = json.loads(graph.metadata_props.get(_KEY, "{}"))
     said["gradient"] = {
-        "of": dict(of),
-        "wrt": dict(wrt),
-        "stopped": [{"node": stop.node, "reason": stop.reason} for stop in stops],
+        "of": dict(found.of),
+        "wrt": dict(found.wrt),
+        "stopped": [{"node": stop.node, "reason": stop.reason} for stop in found.stops],
     }
     graph.metadata_props[_KEY] = json.dumps(said)

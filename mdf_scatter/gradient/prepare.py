@@ -15,12 +15,13 @@ from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.lower import lower
 from mdf_scatter.lower.builder import WORKING_OPSET
 from mdf_scatter.lower.evaluation import Key
+from mdf_scatter.lower.graphs import TypeOf
 from mdf_scatter.lower.opsets import move_to_opset, needed_opset, with_int64_indices
 from mdf_scatter.lower.protos import model_proto
 from mdf_scatter.signatures import schema_of
 
 
-def prepared(model: Model, held: list[Key]) -> ir.Model:
+def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.Model:
     """Lower a model for differentiation.
 
     Functions, and operators without a rule that ONNX defines by others, are written out. Types are inferred
@@ -29,11 +30,12 @@ def prepared(model: Model, held: list[Key]) -> ir.Model:
     Args:
         model: The model.
         held: Parameters that stay initializers of their own.
+        types: dtype and shape of graph inputs, by name, where the ports declare none.
 
     Raises:
         UnsupportedError: See `lower`; or a node cannot be written at the operator set of the rules.
     """
-    lowered = lower(model, held=held)
+    lowered = lower(model, types=types, held=held)
     with_int64_indices(lowered)
     moved = move_to_opset(lowered, max(needed_opset(lowered), WORKING_OPSET))
     proto = model_proto(moved)
