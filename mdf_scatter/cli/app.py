@@ -1,0 +1,78 @@
+"""The command line's application, what its commands share, and how it starts and fails."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from mdf_scatter.progress import working
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Run, check, export and draw MDF and ONNX graphs with a ScatterND that can be trusted.",
+)
+
+ModelFile = Annotated[
+    Path, typer.Argument(help="A model: .yaml, .json, .bson or .onnx, or a picture that holds one.")
+]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option("-i", "--input", metavar="NAME=FILE", help="An input: NAME=FILE.npy, or FILE.npz by names."),
+]
+EngineOption = Annotated[str, typer.Option(help="auto, onnx or mdf.")]
+ThemeOption = Annotated[str, typer.Option(help="light or dark.")]
+EmbedOption = Annotated[bool, typer.Option("--embed", help="Keep large arrays in the file itself.")]
+
+USAGE, DIFFERENT = 2, 1
+
+
+def main() -> NoReturn:
+    """Run the command line and exit; an error of ours is one line."""
+    from mdf_scatter.errors import MdfScatterError
+
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        with working(" ".join(["mdf-scatter", *arguments[:2]])):
+            app(arguments, prog_name="mdf-scatter", standalone_mode=True)
+    except MdfScatterError as error:
+        if debug:
+            raise
+        _fail(str(error))
+    except (OSError, MemoryError, RecursionError) as error:
+        if debug:
+            raise
+        _fail(f"{type(error).__name__}: {error}")
+    raise SystemExit(0)
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Take the options that every command has; `main` has read them already."""
+
+
+def print_array(name: str, array: npt.NDArray[Any], indent: str = "") -> None:
+    """Print an output: its name, type and values."""
+    import numpy as np
+
+    from mdf_scatter.dtypes import type_text
+
+    text = np.array2string(array, threshold=200, edgeitems=3, max_line_width=100, separator=", ")
+    print(f"{indent}{name}: {type_text(array.dtype, array.shape)}")
+    print("\n".join(f"{indent}{line}" for line in text.splitlines()))
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"mdf-scatter: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(USAGE)
