@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mdf_scatter.ops.vjp import vjp
     from mdf_scatter.plugin import register, unregister
     from mdf_scatter.runner import Runner, run
+    from mdf_scatter.training.loop import fit
 
 _HOME = {
     "GatherElements": "mdf_scatter.node",
@@ -53,6 +54,7 @@ _HOME = {
     "draw": "mdf_scatter.drawing.diagram",
     "explain": "mdf_scatter.drawing.cells.explain",
     "extract": "mdf_scatter.formats",
+    "fit": "mdf_scatter.training.loop",
     "from_onnx": "mdf_scatter.lift",
     "gather_elements": "mdf_scatter.ops.gather_elements",
     "gather_nd": "mdf_scatter.ops.gather_nd",
@@ -86,6 +88,7 @@ __all__ = [
     "draw",
     "explain",
     "extract",
+    "fit",
     "from_onnx",
     "gather_elements",
     "gather_nd",

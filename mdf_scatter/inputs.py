@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,83 +14,164 @@ from mdf_scatter.dtypes import dtype_of, is_string, name_of, type_text
 from mdf_scatter.errors import InputError, did_you_mean, listed
 from mdf_scatter.onnx_types import element_name, sizes_of
 from mdf_scatter.structured import read_structured, structured_type
-from mdf_scatter.wiring import GraphInput, declared_shape, graph_inputs, is_required
+from mdf_scatter.wiring import GraphInput, declared_shape, default_value, graph_inputs, is_required
 
 
 def checked_inputs(graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given inputs as arrays, under the names of the graph's inputs.
+    """Return the given inputs as arrays, under the names of the graph's inputs; see `Inputs.checked`."""
+    return Inputs(graph).checked(given)
 
-    What a port calls a sequence, an optional or a map is a list, None or the value, or a dict.
+
+class Inputs:
+    """What a graph asks for, read once to check any number of calls.
+
+    Args:
+        graph: The graph. Later changes of it are not seen.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        items = graph_inputs(graph)
+        self._graph = graph.id
+        self._asked = {item.name: _asked(item) for item in items}
+        self._names = {f"{item.node.id}.{item.port.id}": item.name for item in items} | {
+            name: name for name in self._asked
+        }
+        self._required = [item.name for item in items if is_required(item)]
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the given inputs as arrays, under the names of the graph's inputs.
+
+        What a port calls a sequence, an optional or a map is a list, None or the value, or a dict.
+
+        Args:
+            given: Arrays, or what becomes one, by input name or `node.port`.
+
+        Raises:
+            InputError: One is missing, unknown, given twice, or of the wrong dtype or shape.
+        """
+        asked = self._asked
+        found: dict[str, Any] = {}
+        sizes: dict[str, tuple[int, str]] = {}
+        for called, value in given.items():
+            name = self._names.get(called)
+            if name is None:
+                known = f"its inputs are {listed(asked)}" if asked else "it has no inputs"
+                hint = did_you_mean(str(called), asked)
+                raise InputError(f"graph {self._graph!r} has no input {called!r}; {known}{hint}")
+            if name in found:
+                raise InputError(f"input {name!r} is given twice, also as {called!r}")
+            found[name] = _checked(f"input {name!r}", asked[name], value, sizes)
+        missing = [name for name in self._required if name not in found]
+        if missing:
+            wanted = ", ".join(f"{name!r} ({asked[name]})" for name in missing)
+            inputs = "inputs" if len(missing) > 1 else "input"
+            raise InputError(f"graph {self._graph!r} needs {inputs} {wanted}")
+        return found
+
+
+class _Tensor(NamedTuple):
+    """What a tensor has to be.
+
+    Attributes:
+        type: Its type, as a port says it; None for any.
+        dtype: Its dtype, where the type has one.
+        shape: Its shape; None for any.
+    """
+
+    type: str | None
+    dtype: np.dtype[Any] | None
+    shape: Sequence[int | str | None] | None
+
+    def __str__(self) -> str:
+        if self.dtype is None:
+            return "an array" if self.shape is None else f"an array of shape {tuple(self.shape)}"
+        if self.shape is None:
+            return f"{name_of(self.dtype)} of any shape"
+        return type_text(self.type or "", self.shape)
+
+
+class _Structured(NamedTuple):
+    """What has to be a sequence, an optional or a map.
+
+    Attributes:
+        type: Its type, as a port says it.
+        proto: That type as ONNX has it.
+    """
+
+    type: str
+    proto: onnx.TypeProto
+
+    def __str__(self) -> str:
+        return self.type
+
+
+def _asked(item: GraphInput) -> _Tensor | _Structured:
+    proto = structured_type(item.port.type)
+    if proto is not None:
+        return _Structured(str(item.port.type), proto)
+    return _tensor(item.port.type, declared_shape(item.port))
+
+
+def _tensor(type_: str | None, shape: Sequence[int | str | None] | None) -> _Tensor:
+    return _Tensor(type_, dtype_of(type_) if type_ else None, shape)
+
+
+def open_types(
+    graph: Graph, arrays: Mapping[str, Any]
+) -> dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]]:
+    """Return dtype and shape of arrays, by input name, as far as the ports do not declare them.
 
     Args:
         graph: The graph.
-        given: Arrays, or what becomes one, by input name or `node.port`.
-
-    Raises:
-        InputError: One is missing, unknown, given twice, or of the wrong dtype or shape.
+        arrays: Arrays, or what becomes one, by input name; others are passed over.
     """
-    inputs = {item.name: item for item in graph_inputs(graph)}
-    names = {f"{item.node.id}.{item.port.id}": name for name, item in inputs.items()} | {
-        name: name for name in inputs
-    }
-    found: dict[str, Any] = {}
-    sizes: dict[str, tuple[int, str]] = {}
-    for called, value in given.items():
-        name = names.get(called)
-        if name is None:
-            known = f"its inputs are {listed(inputs)}" if inputs else "it has no inputs"
-            raise InputError(
-                f"graph {graph.id!r} has no input {called!r}; {known}{did_you_mean(str(called), inputs)}"
-            )
-        if name in found:
-            raise InputError(f"input {name!r} is given twice, also as {called!r}")
-        found[name] = _checked(inputs[name], value, sizes)
-    missing = [item for name, item in inputs.items() if name not in found and is_required(item)]
-    if missing:
-        asked = ", ".join(f"{item.name!r} ({_asked(item)})" for item in missing)
-        raise InputError(f"graph {graph.id!r} needs {'inputs' if len(missing) > 1 else 'input'} {asked}")
+    found: dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]] = {}
+    for item in graph_inputs(graph):
+        if item.name in arrays and leaves_open(item):
+            array = np.asarray(arrays[item.name])
+            found[item.name] = array.dtype, array.shape if declared_shape(item.port) is None else None
     return found
 
 
-def _checked(item: GraphInput, value: Any, sizes: dict[str, tuple[int, str]]) -> Any:
-    where = f"input {item.name!r}"
-    proto = structured_type(item.port.type)
-    if proto is not None:
-
-        def read_tensor(inside: str, part: Any, inner: onnx.TypeProto) -> npt.NDArray[Any]:
-            name, shape = element_name(inner.tensor_type.elem_type), sizes_of(inner.tensor_type)
-            return _tensor(inside, part, name, shape, {})
-
-        return read_structured(where, value, proto, read_tensor)
-    return _tensor(where, value, item.port.type, declared_shape(item.port), sizes)
+def leaves_open(item: GraphInput) -> bool:
+    """Tell whether a graph input's port leaves its type, or the shape of its default, to what is given."""
+    if structured_type(item.port.type) is not None:
+        return False
+    is_untyped = item.port.type is None or dtype_of(item.port.type) is None
+    return is_untyped or (declared_shape(item.port) is None and default_value(item) is not None)
 
 
-def _tensor(
-    where: str,
-    value: npt.ArrayLike,
-    type_: str | None,
-    shape: Sequence[int | str | None] | None,
-    sizes: dict[str, tuple[int, str]],
+def _checked(where: str, asked: _Tensor | _Structured, value: Any, sizes: dict[str, tuple[int, str]]) -> Any:
+    if isinstance(asked, _Tensor):
+        return _array(where, value, asked, sizes)
+
+    def read_tensor(inside: str, part: Any, inner: onnx.TypeProto) -> npt.NDArray[Any]:
+        name, shape = element_name(inner.tensor_type.elem_type), sizes_of(inner.tensor_type)
+        return _array(inside, part, _tensor(name, shape), {})
+
+    return read_structured(where, value, asked.proto, read_tensor)
+
+
+def _array(
+    where: str, value: npt.ArrayLike, asked: _Tensor, sizes: dict[str, tuple[int, str]]
 ) -> npt.NDArray[Any]:
-    dtype = dtype_of(type_) if type_ else None
-    expected = _expected(type_, shape)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"{where} is not an array: {error}") from error
     if array.dtype.kind not in "biufcOTUV" or (array.dtype.kind == "O" and not _all_text(array)):
-        raise InputError(f"{where} has dtype {array.dtype}; expected {expected}")
-    if dtype is not None:
-        array = _as_declared(where, expected, array, dtype, isinstance(value, (np.ndarray, np.generic)))
+        raise InputError(f"{where} has dtype {array.dtype}; expected {asked}")
+    if asked.dtype is not None:
+        array = _as_declared(where, asked, array, asked.dtype, isinstance(value, (np.ndarray, np.generic)))
     elif is_string(array.dtype):
         array = array.astype(object)
-    if shape is not None:
-        _check_shape(where, expected, array.shape, shape, sizes)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    if asked.shape is not None:
+        _check_shape(where, asked, array.shape, asked.shape, sizes)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _as_declared(
-    where: str, expected: str, array: npt.NDArray[Any], dtype: np.dtype[Any], typed: bool
+    where: str, asked: _Tensor, array: npt.NDArray[Any], dtype: np.dtype[Any], typed: bool
 ) -> npt.NDArray[Any]:
     if is_string(dtype) and is_string(array.dtype):
         return array.astype(object)
@@ -99,7 +180,7 @@ def _as_declared(
     plain = not typed and not is_string(array.dtype) and not is_string(dtype)
     if plain and (array.size == 0 or _fits(array, dtype)):
         return array.astype(dtype)
-    raise InputError(f"{where} has dtype {name_of(array.dtype)}; expected {expected}")
+    raise InputError(f"{where} has dtype {name_of(array.dtype)}; expected {asked}")
 
 
 def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
@@ -114,7 +195,7 @@ def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 def _check_shape(
     where: str,
-    expected: str,
+    asked: _Tensor,
     found: tuple[int, ...],
     declared: Sequence[int | str | None],
     sizes: dict[str, tuple[int, str]],
@@ -130,20 +211,7 @@ def _check_shape(
         elif isinstance(size, int):
             fits = fits and size == found[axis]
     if not fits:
-        raise InputError(f"{where} has shape {found}; expected {expected}")
-
-
-def _expected(type_: str | None, shape: Sequence[int | str | None] | None) -> str:
-    dtype = dtype_of(type_) if type_ else None
-    if dtype is None:
-        return "an array" if shape is None else f"an array of shape {tuple(shape)}"
-    return type_text(type_ or "", shape) if shape is not None else f"{name_of(dtype)} of any shape"
-
-
-def _asked(item: GraphInput) -> str:
-    if structured_type(item.port.type) is not None:
-        return str(item.port.type)
-    return _expected(item.port.type, declared_shape(item.port))
+        raise InputError(f"{where} has shape {found}; expected {asked}")
 
 
 def _all_text(array: npt.NDArray[Any]) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 DELAY = 1.0
 """Seconds that work may take before anything is shown."""
+
+_open: list[Any] = []
+"""The bars that stand, or will; a terminal has room for one, so work inside work becomes a line of it."""
 
 
 @contextmanager
@@ -23,12 +27,45 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    with _bar() as bar:
+        task = bar.add_task(what, total=None)
+        yield
+        bar.remove_task(task)
+
+
+@contextmanager
+def stepping(what: str, steps: int, *, shown: bool = True) -> Iterator[Callable[[str], None]]:
+    """Show a bar that fills step by step, as `working` does.
+
+    Args:
+        what: What is being done.
+        steps: How many steps it takes.
+        shown: Whether it is shown at all.
+
+    Yields:
+        A function that is called after each step, with what is to stand beside the bar.
+    """
+    if not shown or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    with _bar() as bar:
+        task = bar.add_task(what, total=steps)
+        yield lambda text: bar.update(task, advance=1, description=f"{what}: {text}")
+        bar.remove_task(task)
+
+
+@contextmanager
+def _bar() -> Iterator[Any]:
+    if _open:
+        yield _open[-1]
+        return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
@@ -36,14 +73,15 @@ def working(what: str) -> Iterator[None]:
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    bar.add_task(what, total=None)
+    _open.append(bar)
     timer = threading.Timer(DELAY, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield bar
     finally:
         timer.cancel()
         # The timer may be starting the bar just now.
         timer.join()
         bar.stop()
+        _open.remove(bar)

@@ -33,6 +33,7 @@ LAYERS = [
         "plan",
         "segment",
         "stretches",
+        "buffers",
         "runner",
         "verify",
         "examples",
@@ -43,6 +44,8 @@ LAYERS = [
         "array_files",
         "progress",
         "bench",
+        "gradient",
+        "training",
     },
     {"cli"},
 ]
@@ -79,7 +82,7 @@ def test_modules_are_small_and_safe(path: Path) -> None:
         if isinstance(node, ast.Call)
     }
     assert not calls & {"eval", "exec", "compile"} - ({"compile"} if "import re\n" in text else set())
-    assert "print" not in calls or path.name == "cli.py"
+    assert "print" not in calls or path.parent.name == "cli"
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
     assert "pickle" not in imports(tree)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mdf_scatter.cli.app import EmbedOption, InputOption, ModelFile, ThemeOption, app
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command()

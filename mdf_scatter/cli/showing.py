@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mdf_scatter.cli.app import DIFFERENT, app, print_array
 from mdf_scatter.cli.models import exported
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command()

@@ -15,7 +15,7 @@ from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import InputError, listed
 from mdf_scatter.gradient import rules
 from mdf_scatter.gradient.emitter import Emitter, static_shape
-from mdf_scatter.gradient.parameters import parameters_of
+from mdf_scatter.gradient.parameters import Places, is_trained, parameters_of
 from mdf_scatter.gradient.prepare import prepared
 from mdf_scatter.gradient.reverse import Stop, backward, has_gradient
 from mdf_scatter.lift import lift
@@ -60,7 +60,8 @@ def grad(
         of: Names of floating-point outputs. Left out, all of them.
         wrt: Names of floating-point inputs and parameters; a parameter is called `node.parameter`, or as
             the ONNX initializer that it was lifted from. Left out, all inputs and parameters, but those that
-            only set how an operator works, such as the bounds of Clip.
+            only set how an operator works, such as the bounds of Clip, and those whose metadata says
+            `trainable: false`.
 
     Returns:
         A model that runs, is saved, drawn, exported and differentiated like any other. Its backward nodes
@@ -71,11 +72,12 @@ def grad(
         ModelError: `check` finds an error in the model.
         UnsupportedError: A node on the way has no rule, or the model has no form in ONNX.
 
-    >>> from mdf_scatter import ScatterND, run
-    >>> from modeci_mdf.mdf import Graph, Model
-    >>> model = Model(id="m", graphs=[Graph(id="g")])
-    >>> _ = ScatterND("s", reduction="add").add_to(model.graphs[0], data=[1.0, 2.0], indices=[[1], [1]])
-    >>> _ = run(grad(model), {"updates": [0.0, 0.0], "output_grad": [3.0, 4.0]})
+    >>> import onnx
+    >>> from mdf_scatter import from_onnx, run
+    >>> text = 'g (float[2] x) => (float[2] y) { y = Mul(x, x) }'
+    >>> model = from_onnx(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {text}'))
+    >>> run(grad(model), {"x": [1.0, 2.0], "y_grad": [1.0, 1.0]})["x_grad"]
+    array([2., 4.], dtype=float32)
     """
     refuse(model, trust=False)
     return lift(gradient_graph(model, of=of, wrt=wrt).model)
@@ -197,12 +199,13 @@ def _sources(graph: ir.Graph, parameters: Iterable[str]) -> dict[str, ir.Value]:
     return {name: value for name, value in (given | kept).items() if _is_floating(value)}
 
 
-def _trained(graph: ir.Graph, parameters: Iterable[str], states: Iterable[str]) -> list[str]:
-    """Return the names of the sources that are more than settings of operators, or states."""
+def _trained(graph: ir.Graph, parameters: Places, states: Iterable[str]) -> list[str]:
+    """Return the names of the sources that are more than constants, settings of operators, or states."""
+    left_out = {*states, *(name for name in parameters if not is_trained(parameters, name))}
     return [
         name
         for name, value in _sources(graph, parameters).items()
-        if name not in states and not (value.uses() and all(_is_setting(use) for use in value.uses()))
+        if name not in left_out and not (value.uses() and all(_is_setting(use) for use in value.uses()))
     ]
 
 

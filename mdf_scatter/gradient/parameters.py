@@ -30,6 +30,11 @@ def parameters_of(model: Model) -> Places:
     return found
 
 
+def is_trained(places: Places, name: str) -> bool:
+    """Tell whether a parameter is trained where nobody says which are: not if it is `trainable: false`."""
+    return all((parameter.metadata or {}).get("trainable", True) for _, parameter in places[name])
+
+
 def _is_floating(value: Any) -> bool:
     if isinstance(value, (str, dict)) or value is None or is_sparse(value):
         return False

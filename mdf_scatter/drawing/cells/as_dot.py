@@ -69,11 +69,12 @@ def _text(name: str, text: Text) -> str:
 def _arrow(name: str, arrow: Arrow) -> Iterator[str]:
     (x, y), *_ = arrow.points
     yield _node(f"{name}a", x, y, 0.1, 0.1, style="invis")
-    yield _node(f"{name}b", *arrow.tip, 0.1, 0.1, style="invis")
+    yield _node(f"{name}b", *(arrow.tip or arrow.points[-1]), 0.1, 0.1, style="invis")
     way = " ".join(f"{x:.2f},{-y:.2f}" for x, y in arrow.points)
     style = ', style="dashed"' if arrow.dashed else ""
-    tip_x, tip_y = arrow.tip
-    yield f'{name}a -> {name}b [pos="e,{tip_x:.2f},{-tip_y:.2f} {way}", color="{arrow.colour}"{style}]'
+    head = ", dir=none" if arrow.tip is None else ""
+    end = "" if arrow.tip is None else f"e,{arrow.tip[0]:.2f},{-arrow.tip[1]:.2f} "
+    yield f'{name}a -> {name}b [pos="{end}{way}", color="{arrow.colour}"{style}{head}]'
 
 
 def _node(name: str, x: float, y: float, wide: float, tall: float, **attributes: str) -> str:

@@ -89,15 +89,17 @@ def _text(parent: ET.Element, text: Text) -> None:
 def _arrow(parent: ET.Element, arrow: Arrow) -> None:
     start, *curves = [f"{_number(x)},{_number(y)}" for x, y in arrow.points]
     path = f"M{start} C{' '.join(curves)}"
-    (x, y), (tip_x, tip_y) = arrow.points[-1], arrow.tip
-    # A head half as wide as it is long, across the direction from the last point to the tip.
-    across_x, across_y = (tip_y - y) * 0.45, (x - tip_x) * 0.45
-    head = ((tip_x, tip_y), (x + across_x, y + across_y), (x - across_x, y - across_y))
     group = ET.SubElement(parent, "g", {"class": "arrow"})
     line = {"d": path, "fill": "none", "stroke": arrow.colour, "stroke-width": "1.6"}
     if arrow.dashed:
         line["stroke-dasharray"] = "4 3"
     ET.SubElement(group, "path", line)
+    if arrow.tip is None:
+        return
+    (x, y), (tip_x, tip_y) = arrow.points[-1], arrow.tip
+    # A head half as wide as it is long, across the direction from the last point to the tip.
+    across_x, across_y = (tip_y - y) * 0.45, (x - tip_x) * 0.45
+    head = ((tip_x, tip_y), (x + across_x, y + across_y), (x - across_x, y - across_y))
     corners = " ".join(f"{_number(x)},{_number(y)}" for x, y in head)
     ET.SubElement(group, "polygon", {"points": corners, "fill": arrow.colour})
 

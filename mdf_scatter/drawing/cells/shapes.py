@@ -51,11 +51,11 @@ class Text:
 class Arrow:
     """A line to `tip`: where it starts, and the three points of each Bezier curve that follows.
 
-    The last curve ends a head's length before the tip, and runs towards it.
+    The last curve ends a head's length before the tip, and runs towards it. Without a tip it has no head.
     """
 
     points: tuple[Point, ...]
-    tip: Point
+    tip: Point | None
     colour: str
     dashed: bool = False
 

@@ -1,0 +1,116 @@
+"""What training makes small: an output of the model, or what is put behind one."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import onnx_ir as ir
+from modeci_mdf.mdf import Edge, Function, Graph, InputPort, Model, Node, OutputPort
+
+from mdf_scatter.dtypes import name_of
+from mdf_scatter.errors import InputError, listed
+from mdf_scatter.gradient.reverse import has_gradient
+from mdf_scatter.lower import lower
+from mdf_scatter.lower.graphs import TypeOf
+from mdf_scatter.lower.opsets import starting_opset
+from mdf_scatter.names import Names
+from mdf_scatter.wiring import GraphOutput, graph_outputs, onnx_metadata, sole_graph
+
+LOSSES = {
+    "mean_squared_error": "the mean of the squared differences from `target`, of the output's shape",
+    "cross_entropy": "the mean of -log softmax(output)[target], along axis 1; `target` holds int64 classes",
+}
+"""The losses that can be put behind a model's sole output, with the input `target`."""
+
+
+def objective(model: Model, loss: str | None, types: TypeOf) -> tuple[Model, str]:
+    """Return a model and the name of its output that is to become small.
+
+    Args:
+        model: The model.
+        loss: Name of one of its outputs of rank 0, or in `LOSSES`; None where it has just one such output.
+        types: dtype and shape of graph inputs, by name, where the ports declare none.
+
+    Returns:
+        The model itself, or a copy with the loss in it.
+
+    Raises:
+        InputError: It is not clear what the loss is, or it is no floating-point output of rank 0.
+    """
+    lowered = {str(value.name): value for value in lower(model, types=types).graph.outputs}
+    scalars = [name for name, value in lowered.items() if has_gradient(value) and _rank(value) == 0]
+    outputs = {item.name: item for item in graph_outputs(sole_graph(model))}
+    if loss in scalars:
+        return model, loss
+    if loss in LOSSES and len(outputs) == 1:
+        (output,) = outputs.values()
+        return _with_loss(model, loss, output, lowered[output.name])
+    if loss is None and len(scalars) == 1:
+        return model, scalars[0]
+    known = listed((*scalars, *(LOSSES if len(outputs) == 1 else ())))
+    expected = f"expected {known}" if known else "it has no floating-point output of rank 0 to be one"
+    if loss is None:
+        raise InputError(f"which output is the loss? {expected[0].upper()}{expected[1:]}; give loss=")
+    if loss in outputs:
+        raise InputError(f"loss is {loss!r}, which is no floating-point number (rank 0); {expected}")
+    if loss in LOSSES:
+        raise InputError(
+            f"loss is {loss!r}, which needs a model of one output, not {len(outputs)}; {expected}"
+        )
+    raise InputError(f"loss is {loss!r}; {expected}")
+
+
+def _rank(value: ir.Value) -> int | None:
+    return None if value.shape is None else len(value.shape)
+
+
+def _with_loss(model: Model, loss: str, output: GraphOutput, value: ir.Value) -> tuple[Model, str]:
+    opset = starting_opset(model)[0]
+    model = deepcopy(model)
+    model.onnx_opset_version = str(opset)
+    graph = sole_graph(model)
+    node_id = Names(node.id for node in graph.nodes).take("loss")
+    dtype = None if value.dtype is None else name_of(value.dtype.numpy())
+    if loss == "cross_entropy":
+        dtype, functions = (
+            "int64",
+            [
+                Function(
+                    id="entropy",
+                    function="onnx::SoftmaxCrossEntropyLoss",
+                    args={"scores": "predicted", "labels": "target"},
+                )
+            ],
+        )
+    else:
+        functions = [
+            Function(id="difference", function="onnx::Sub", args={"A": "predicted", "B": "target"}),
+            Function(id="square", function="onnx::Mul", args={"A": "difference", "B": "difference"}),
+            Function(id="mean", function="onnx::ReduceMean", args={"data": "square", "keepdims": 0}),
+        ]
+    graph.nodes.append(
+        Node(
+            id=node_id,
+            input_ports=[InputPort(id="predicted"), InputPort(id="target", type=dtype)],
+            functions=functions,
+            output_ports=[OutputPort(id="loss", value=functions[-1].id)],
+        )
+    )
+    graph.edges.append(
+        Edge(
+            id=Names(edge.id for edge in graph.edges).take("to_loss"),
+            sender=output.node.id,
+            sender_port=output.port.id,
+            receiver=node_id,
+            receiver_port="predicted",
+        )
+    )
+    return model, _listed_output(graph, node_id)
+
+
+def _listed_output(graph: Graph, node_id: str) -> str:
+    """Return the name of the loss's output; a lifted graph lists its outputs, so there it is entered."""
+    listed_outputs = onnx_metadata(graph).get("outputs")
+    if isinstance(listed_outputs, list):
+        listed_outputs.append(f"{node_id}.loss")
+    return next(item.name for item in graph_outputs(graph) if item.node.id == node_id)
