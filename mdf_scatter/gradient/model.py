@@ -156,8 +156,11 @@ def _differentiated(
     results: dict[str, str] = {}
     for name, value in targets.items():
         own = emit.named(f"{name}_grad")
-        result = own("Identity", gradients[value] if value in gradients else own.zeros_like(value))
-        if result.shape is None or value.shape is not None:
+        result = gradients[value] if value in gradients else own.zeros_like(value)
+        if result.producer() is None or result.is_graph_output() or result.producer().graph is not None:
+            # It is an input, a constant or an output already, which has a name of its own.
+            result = own("Identity", result)
+        if value.shape is not None:
             result.shape = value.shape
         builder.rename(result, f"{name}_grad", reserved=False)
         graph.outputs.append(result)

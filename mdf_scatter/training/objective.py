@@ -71,27 +71,30 @@ def _with_loss(model: Model, loss: str, output: GraphOutput, value: ir.Value) ->
     graph = sole_graph(model)
     node_id = Names(node.id for node in graph.nodes).take("loss")
     dtype = None if value.dtype is None else name_of(value.dtype.numpy())
+    sizes = None if value.shape is None else [getattr(size, "value", size) for size in value.shape]
     if loss == "cross_entropy":
-        dtype, functions = (
-            "int64",
-            [
-                Function(
-                    id="entropy",
-                    function="onnx::SoftmaxCrossEntropyLoss",
-                    args={"scores": "predicted", "labels": "target"},
-                )
-            ],
-        )
+        dtype, sizes = "int64", None if sizes is None else [*sizes[:1], *sizes[2:]]
+        functions = [
+            Function(
+                id="entropy",
+                function="onnx::SoftmaxCrossEntropyLoss",
+                args={"scores": "predicted", "labels": "target"},
+            )
+        ]
     else:
         functions = [
             Function(id="difference", function="onnx::Sub", args={"A": "predicted", "B": "target"}),
             Function(id="square", function="onnx::Mul", args={"A": "difference", "B": "difference"}),
             Function(id="mean", function="onnx::ReduceMean", args={"data": "square", "keepdims": 0}),
         ]
+    target = InputPort(id="target", type=dtype)
+    if sizes is not None:
+        # Sizes may be names, which MDF's own field has no room for.
+        target.metadata = {"onnx": {"shape": sizes}}
     graph.nodes.append(
         Node(
             id=node_id,
-            input_ports=[InputPort(id="predicted"), InputPort(id="target", type=dtype)],
+            input_ports=[InputPort(id="predicted"), target],
             functions=functions,
             output_ports=[OutputPort(id="loss", value=functions[-1].id)],
         )
