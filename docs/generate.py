@@ -1,7 +1,7 @@
 """Writes the generated parts of the documentation: `python docs/generate.py`.
 
-operators.md comes from the table `OPS`, gallery.md and the pictures from the files in graphs/. The tests
-check that what stands here is what this would write.
+operators.md comes from the table `OPS`, gradients.md from the rules, gallery.md and the pictures from the
+files in graphs/. The tests check that what stands here is what this would write.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from mdf_scatter import OPS, node  # noqa: F401  (importing the nodes makes them
 from mdf_scatter.drawing.cells.node import explain_node
 from mdf_scatter.dtypes import type_text
 from mdf_scatter.examples import example_files
+from mdf_scatter.gradient.model import grad  # noqa: F401  (importing it fills the table)
+from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.operator_node import OperatorNode
 from mdf_scatter.ops.op import Case, Op
 
@@ -41,13 +43,31 @@ def main() -> None:
 
 def generated() -> dict[Path, str]:
     """Return the content of every generated file."""
-    files = {HERE / "operators.md": "\n".join(operators()), HERE / "gallery.md": "\n".join(gallery())}
+    pages = {"operators": operators(), "gradients": gradients(), "gallery": gallery()}
+    files = {HERE / f"{name}.md": "\n".join(lines) for name, lines in pages.items()}
     for path in example_files():
         model = mdf_scatter.load(path)
         files[HERE / "pictures" / f"{path.stem}.svg"] = mdf_scatter.draw(model).svg
         for name in scatters(model):
             files[HERE / "pictures" / _cells(path, name)] = explain_node(model, name).svg
     return files
+
+
+def gradients() -> Iterator[str]:
+    """Give the lines of the page on the rules."""
+    yield "# Rules of gradients"
+    yield ""
+    yield "What the operators that have a gradient compute; `grad` writes what they send back, at opset 18 and newer;"
+    yield "older models are moved there first. Written by `python docs/generate.py`."
+    yield ""
+    yield "| operator | rule |"
+    yield "|---|---|"
+    for (domain, op_type), found in sorted(RULES.items()):
+        text = " ".join((found.__doc__ or "").split("\n\n")[0].split()).replace("|", "\\|")
+        yield f"| {f'{domain}::' if domain else ''}{op_type} | {text} |"
+    yield ""
+    yield f"Constant, so that nothing comes back through them: {', '.join(sorted(CONSTANT))}."
+    yield ""
 
 
 def scatters(model: Model) -> list[str]:

@@ -23,7 +23,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_elsewhere")
-@pytest.mark.parametrize("page", ["tutorial", "onnx", "tensorflow", "paddle", "labview"])
+@pytest.mark.parametrize("page", ["tutorial", "training", "onnx", "tensorflow", "paddle", "labview"])
 def test_the_pages_run(page: str) -> None:
     result = doctest.testfile(str(ROOT / "docs" / f"{page}.md"), module_relative=False)
     assert result.attempted >= 3

@@ -39,8 +39,18 @@ class Emitter:
         return Emitter(self.builder, name)
 
     def __call__(self, op_type: str, *inputs: Input, domain: str = "", **attributes: Any) -> ir.Value:
-        """Write a node of one output and return its value."""
-        return self.several(op_type, *inputs, outputs=1, domain=domain, **attributes)[0]
+        """Write a node of one output and return its value; of constants of this pass, what they give."""
+        value = self.several(op_type, *inputs, outputs=1, domain=domain, **attributes)[0]
+        node = value.producer()
+        if node is not None and all(self._is_constant(part) for part in node.inputs):
+            # The model's own constants are left alone: parameters are to be changed, and differentiated.
+            found = self.known(value)
+            if found is not None and static_shape(value) in (None, found.shape):
+                return self.constant(found)
+        return value
+
+    def _is_constant(self, value: ir.Value | None) -> bool:
+        return value is None or self.builder.initializers.get(str(value.name)) is value
 
     def several(
         self, op_type: str, *inputs: Input, outputs: int, domain: str = "", **attributes: Any
@@ -154,7 +164,16 @@ class Emitter:
 
     def full_like(self, value: ir.Value, number: float) -> ir.Value:
         """Return a value's shape, filled with a number."""
-        return self("Expand", self.constant(number, value), self.shape(value))
+        return self.expand(self.constant(number, value), value)
+
+    def expand(self, value: ir.Value, like: ir.Value) -> ir.Value:
+        """Return a value repeated along axes of size 1, and new ones, to the shape of another one."""
+        if _same_shape(value, like):
+            return value
+        result = self("Expand", value, self.shape(like))
+        if like.shape is not None:
+            result.shape = like.shape
+        return result
 
     def cast(self, value: ir.Value, like: ir.Value | npt.DTypeLike) -> ir.Value:
         """Return a value in the dtype of another one, or in this one."""
@@ -204,7 +223,7 @@ class Emitter:
         reduced = list(range(rank)) if axes is None else list(axes)
         if self.rank(value) < rank:
             value = self.unsqueeze(value, reduced)
-        return self("Expand", value, self.shape(like))
+        return self.expand(value, like)
 
     def _sum_to_shape(self, grad: ir.Value, value: ir.Value) -> ir.Value:
         target = self("Shape", value)

@@ -157,9 +157,10 @@ def _differentiated(
     for name, value in targets.items():
         own = emit.named(f"{name}_grad")
         result = gradients[value] if value in gradients else own.zeros_like(value)
-        if result.producer() is None or result.is_graph_output() or result.producer().graph is not None:
+        maker = result.producer()
+        if maker is None or maker.graph is not None or result.is_graph_output():
             # It is an input, a constant or an output already, which has a name of its own.
-            result = own("Identity", result)
+            (result,) = own.several("Identity", result, outputs=1)
         if value.shape is not None:
             result.shape = value.shape
         builder.rename(result, f"{name}_grad", reserved=False)

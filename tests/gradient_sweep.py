@@ -1,0 +1,128 @@
+"""Gradients of whole models: each in float64 against central differences along random directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+import mdf_scatter
+from mdf_scatter.errors import InputError, UnsupportedError
+from mdf_scatter.gradient.model import gradient_graph
+from mdf_scatter.gradient.parameters import parameters_of
+from mdf_scatter.plan import Plan
+
+Array = npt.NDArray[Any]
+
+STEP = 1e-6
+AWAY = 1e-3
+DIRECTIONS = 3
+TOLERANCE = 1e-3
+HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT)
+
+
+def outcome(proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> str:
+    """Say how the gradients of the sum of a model's outputs fare.
+
+    Returns:
+        "right"; or "without: ..." where the model has nothing to differentiate, or an operator has no rule;
+        or what is wrong.
+    """
+    model = mdf_scatter.from_onnx(proto)
+    try:
+        gradient = mdf_scatter.grad(model)
+    except InputError as error:
+        return f"without: {error}"
+    except UnsupportedError as error:
+        return f"without: {error}"
+    onnx.checker.check_model(mdf_scatter.to_onnx(gradient), full_check=True)
+    outside = gradient.graphs[0].metadata["gradient"]["of"]
+    forward = mdf_scatter.run(model, inputs)
+    given = {seed: np.ones_like(forward[name]) for name, seed in outside.items() if seed is not None}
+    mdf_scatter.run(gradient, {**inputs, **given})
+    wide = {
+        name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in inputs.items()
+    }
+    return _against_differences(mdf_scatter.from_onnx(as_float64(proto)), wide)
+
+
+def _against_differences(model: Any, inputs: Mapping[str, Array]) -> str:
+    graph = gradient_graph(model, is_fed=True)
+    plan = Plan(graph.model)
+    places = parameters_of(model)
+    rng = np.random.default_rng(0)
+    current = {
+        name: _moved(
+            np.asarray(inputs[name] if name in inputs else places[name][0][1].value, np.float64), rng
+        )
+        for name in graph.wrt
+        if name in inputs or name in places
+    }
+    forward = mdf_scatter.run(model, inputs)
+    seeds = {seed: np.ones_like(forward[name]) for name, seed in graph.of.items() if seed is not None}
+    results = plan.run({**inputs, **current, **seeds})
+
+    def loss(point: Mapping[str, Array]) -> float:
+        values = plan.run({**inputs, **point, **seeds})
+        return float(sum(values[name].sum() for name in graph.of))
+
+    worst = 0.0
+    for _ in range(DIRECTIONS):
+        direction = {name: rng.standard_normal(array.shape) for name, array in current.items()}
+        up, down = (
+            loss({name: array + sign * STEP * direction[name] for name, array in current.items()})
+            for sign in (1, -1)
+        )
+        expected = (up - down) / (2 * STEP)
+        found = float(sum((results[graph.wrt[name]] * d).sum() for name, d in direction.items()))
+        size = max(abs(expected), abs(found), 1e-6 * max(1.0, abs(up)))
+        worst = max(worst, abs(found - expected) / size if np.isfinite(found) else np.inf)
+    return "right" if worst <= TOLERANCE else f"differs by {worst:.2g}"
+
+
+def _moved(array: Array, rng: np.random.Generator) -> Array:
+    """Return a point near by: at zeros and ties, where exporters like to be, functions may have a kink."""
+    return array * (1 + AWAY * rng.standard_normal(array.shape)) + AWAY * rng.standard_normal(array.shape)
+
+
+def as_float64(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model whose floating-point numbers are all float64."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(proto)
+    for graph in (wide.graph, *wide.functions):
+        _widen(graph)
+    return wide
+
+
+def _widen(graph: Any) -> None:
+    for values in ("input", "output", "value_info"):
+        for value in getattr(graph, values, ()):
+            if hasattr(value, "type") and value.type.tensor_type.elem_type in HALVES:
+                value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    for tensor in getattr(graph, "initializer", ()):
+        _widen_tensor(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                _widen_tensor(attribute.t)
+            if attribute.HasField("g"):
+                _widen(attribute.g)
+            is_type = attribute.name == "to" or (attribute.name == "dtype" and attribute.HasField("i"))
+            if is_type and attribute.i in HALVES:
+                attribute.i = onnx.TensorProto.DOUBLE
+            if node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
+                numbers = attribute.f if attribute.name == "value_float" else list(attribute.floats)
+                tensor = onnx.numpy_helper.from_array(np.asarray(numbers, np.float64))
+                attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
+        if node.op_type == "ConstantOfShape" and not node.attribute:
+            zero = onnx.numpy_helper.from_array(np.zeros(1))
+            node.attribute.append(onnx.helper.make_attribute("value", zero))
+
+
+def _widen_tensor(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type in HALVES:
+        array = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
