@@ -152,13 +152,35 @@ def _check_against_differences(
 
 
 def _check_in_onnxruntime(model: Model, feed: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
-    session = onnxruntime_session(to_onnx(model))
+    session = onnxruntime_session(_needed(to_onnx(model), expected))
     if session is None:
         return
     wanted = {value.name for value in session.get_inputs()}
     found = session.run(list(expected), {name: np.asarray(a) for name, a in feed.items() if name in wanted})
     for (name, array), result in zip(expected.items(), found, strict=True):
         np.testing.assert_allclose(result, array, rtol=1e-9, atol=1e-12, err_msg=f"{name} in onnxruntime")
+
+
+def _needed(proto: onnx.ModelProto, outputs: Collection[str]) -> onnx.ModelProto:
+    """Return what outputs need: onnxruntime may lack the dtype of an operator that only others need."""
+    kept = onnx.ModelProto()
+    kept.CopyFrom(proto)
+    del kept.graph.output[:], kept.graph.node[:]
+    kept.graph.output.extend(value for value in proto.graph.output if value.name in outputs)
+    read = set(outputs)
+    nodes = []
+    for node in reversed(proto.graph.node):
+        if read.intersection(node.output):
+            nodes.append(node)
+            read |= _names_read(node)
+    kept.graph.node.extend(reversed(nodes))
+    return kept
+
+
+def _names_read(node: onnx.NodeProto) -> set[str]:
+    graphs = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    inside = {name for graph in graphs for inner in graph.node for name in _names_read(inner)}
+    return {*node.input, *inside, *(value.name for graph in graphs for value in graph.output)}
 
 
 def onnxruntime_session(proto: onnx.ModelProto) -> Any:
@@ -180,3 +202,30 @@ def _info(name: str, array: Array, symbolic: bool) -> onnx.ValueInfoProto:
     shape = [f"{name}_{axis}" for axis in range(array.ndim)] if symbolic else list(array.shape)
     kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnx.helper.make_tensor_value_info(name, kind, shape)
+
+
+def gradients_in_float32(
+    op_type: str,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+    **options: Any,
+) -> dict[str, Array]:
+    """Return the gradients of an operator in float32 as onnxruntime computes them.
+
+    Its inputs of float64 are cast; what comes from outside is what `check_node` sends. See `node_model`.
+    """
+    cast = [a.astype(np.float32) if a is not None and a.dtype == np.float64 else a for a in inputs]
+    model, free = node_model(op_type, cast, attributes, **options)
+    outputs = Runner(model)(free)
+    backward = grad(model, of=[name for name, array in outputs.items() if array.dtype == np.float32])
+    said = backward.graphs[0].metadata["gradient"]
+    rng = np.random.default_rng(seed)
+    coming = {port: rng.standard_normal(outputs[name].shape) for name, port in said["of"].items()}
+    feed = free | {port: np.float32(array) for port, array in coming.items() if port is not None}
+    session = onnxruntime_session(to_onnx(backward))
+    assert session is not None
+    wanted = {value.name for value in session.get_inputs()}
+    found = session.run(list(said["wrt"].values()), {n: a for n, a in feed.items() if n in wanted})
+    return dict(zip(said["wrt"], found, strict=True))

@@ -205,7 +205,7 @@ class Emitter:
             # Nothing is broadcast to a lower rank, but elements that are all alike may be seen as one.
             return self.reshape(self.sum(grad, range(len(grad.shape)), keepdims=False), self.shape(value))
         pairs = list(zip(grad.shape.dims[added:], value.shape.dims, strict=True))
-        if any(not isinstance(old, int) and old != new for new, old in pairs):
+        if any(not isinstance(old, int) and (old != new or old.value is None) for new, old in pairs):
             return self._sum_to_shape(grad, value)
         repeated = [added + at for at, (new, old) in enumerate(pairs) if old == 1 and new != 1]
         summed = self.sum(grad, repeated, keepdims=True)

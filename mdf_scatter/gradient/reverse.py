@@ -50,10 +50,10 @@ def backward(
     Raises:
         UnsupportedError: A node on the way has no rule; the message names it and the way.
     """
-    active = _active(nodes, targets)
-    reaching = _reaching(nodes, seeds)
+    active = active_values(nodes, targets)
+    reaching = reaching_values(nodes, seeds)
     stops = [
-        Stop(str(node.name), "training is false")
+        Stop(_name(node), "training is false")
         for node in nodes
         if is_stopped(node) and _any_in(values_read(node), active) and _any_in(node.outputs, reaching)
     ]
@@ -67,10 +67,10 @@ def backward(
         call = Call(node, inputs, grads, emit.named(f"{node.name or node.op_type}_grad"), wanted)
         found = RULES.get((node.domain, node.op_type))
         if found is None:
-            raise UnsupportedError(_without_rule(node, nodes, seeds, targets))
+            before, after = _way_back(node, active, targets), _way_on(node, reaching, seeds)
+            raise UnsupportedError(_without_rule(node, before, after))
         coefficient = float(json.loads(node.metadata_props.get(LDA_COEFF, "1")))
-        for at, gradient in enumerate(found(call)):
-            value = inputs[at]
+        for at, (value, gradient) in enumerate(zip(inputs, found(call), strict=False)):
             if at not in wanted or value is None or gradient is None:
                 continue
             sent = gradient() if callable(gradient) else gradient
@@ -103,7 +103,7 @@ def is_constant(node: ir.Node) -> bool:
     return node.domain == "" and node.op_type in CONSTANT
 
 
-def _active(nodes: Iterable[ir.Node], targets: Collection[ir.Value]) -> set[ir.Value]:
+def active_values(nodes: Iterable[ir.Node], targets: Collection[ir.Value]) -> set[ir.Value]:
     """Return the targets, and the values that change smoothly with them."""
     active = set(targets)
     for node in nodes:
@@ -112,7 +112,7 @@ def _active(nodes: Iterable[ir.Node], targets: Collection[ir.Value]) -> set[ir.V
     return active
 
 
-def _reaching(nodes: Sequence[ir.Node], seeds: Mapping[ir.Value, ir.Value]) -> set[ir.Value]:
+def reaching_values(nodes: Sequence[ir.Node], seeds: Iterable[ir.Value]) -> set[ir.Value]:
     """Return the values that the seeds' values are computed from, and these."""
     reaching = set(seeds)
     for node in reversed(nodes):
@@ -139,32 +139,44 @@ def _any_in(values: Iterable[ir.Value], those: Collection[ir.Value]) -> bool:
     return any(value in those for value in values)
 
 
-def _without_rule(
-    node: ir.Node,
-    nodes: Sequence[ir.Node],
-    seeds: Mapping[ir.Value, ir.Value],
-    targets: Collection[ir.Value],
-) -> str:
+def _without_rule(node: ir.Node, before: Iterable[str], after: Iterable[str]) -> str:
     domain = f"{node.domain}::" if node.domain else ""
-    before, after = _way(node, reversed(nodes), targets), _way(node, nodes, seeds, forwards=True)
-    way = " -> ".join(repr(name) for name in (*reversed(before), node.name, *after))
+    way = " -> ".join(repr(name) for name in (*before, _name(node), *after))
     return (
-        f"{domain}{node.op_type} {node.name!r}: there is no rule for its gradient, and it is on the way "
+        f"{domain}{node.op_type} {_name(node)!r}: there is no rule for its gradient, and it is on the way "
         f"{way}; add one with mdf_scatter.gradient.table.rule, or leave it out with of= and wrt="
     )
 
 
-def _way(
-    node: ir.Node, others: Iterable[ir.Node], ends: Collection[ir.Value], *, forwards: bool = False
-) -> list[str]:
-    """Return names on a way from a node to one of the values where gradients begin or end."""
+def _way_back(node: ir.Node, active: Collection[ir.Value], targets: Collection[ir.Value]) -> list[str]:
+    """Return names on a way from one of the targets to a node."""
     names: list[str] = []
-    here: Collection[ir.Value] = node.outputs if forwards else values_read(node)
-    for other in others:
-        if _any_in(here, ends):
-            break
-        if _any_in(values_read(other) if forwards else other.outputs, here):
-            names.append(str(other.name))
-            here = other.outputs if forwards else values_read(other)
-    end = next((str(value.name) for value in here if value in ends), None)
-    return names if end is None else [*names, end]
+    while True:
+        read = [value for value in values_read(node) if value in active]
+        target = next((value for value in read if value in targets), None)
+        if target is not None or not read:
+            return [*([] if target is None else [str(target.name)]), *reversed(names)]
+        maker = read[0].producer()
+        if maker is None:
+            return names[::-1]
+        node = maker
+        names.append(_name(node))
+
+
+def _way_on(node: ir.Node, reaching: Collection[ir.Value], seeds: Collection[ir.Value]) -> list[str]:
+    """Return names on a way from a node to one of the values where gradients begin."""
+    names: list[str] = []
+    while True:
+        made = [value for value in node.outputs if value in reaching]
+        seed = next((value for value in made if value in seeds), None)
+        if seed is not None or not made:
+            return [*names, *([] if seed is None else [str(seed.name)])]
+        readers = [use.node for use in made[0].uses() if _any_in(use.node.outputs, reaching)]
+        if not readers:
+            return names
+        node = readers[0]
+        names.append(_name(node))
+
+
+def _name(node: ir.Node) -> str:
+    return str(node.name or node.outputs[0].name)

@@ -58,6 +58,17 @@ class Call:
         """Return an input; None where it is left out."""
         return self.inputs[position] if position < len(self.node.inputs) else None
 
+    def further(self, position: int, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+        """Return a further output; where it is left out, the node gets it, of this dtype and shape."""
+        self.node.resize_outputs(max(len(self.node.outputs), position + 1))
+        for value in self.node.outputs:
+            value.name = value.name or ""
+        output = self.node.outputs[position]
+        if not output.name:
+            output.name = self.emit.builder.free_name(f"{self.output.name}_{position}")
+            output.type, output.shape = ir.TensorType(dtype), shape
+        return output
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute's Python value, or the default."""
         found = self.node.attributes.get(name)
@@ -80,8 +91,8 @@ RULES: dict[tuple[str, str], Rule] = {}
 CONSTANT = frozenset(
     {
         "And", "ArgMax", "ArgMin", "BitShift", "Ceil", "Constant", "ConstantOfShape", "Equal", "EyeLike",
-        "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "NonZero", "Not",
-        "Or", "Round", "Shape", "Sign", "Size", "Xor",
+        "Floor", "Greater", "GreaterOrEqual", "Hardmax", "IsInf", "IsNaN", "Less", "LessOrEqual", "NonZero",
+        "Not", "Or", "RandomNormalLike", "RandomUniformLike", "Round", "Shape", "Sign", "Size", "Xor",
     }
 )  # fmt: skip
 """ONNX's operators whose output changes in steps, or not at all: they send nothing back."""

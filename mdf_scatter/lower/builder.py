@@ -84,6 +84,12 @@ class Builder:
         self._taken = Names()
         self._node_names = Names()
 
+    def inner(self) -> Builder:
+        """Return a builder of a graph inside this one; no two values or nodes of both get one name."""
+        inner = Builder(self.opset_imports, outer=self, functions=self.functions)
+        inner._taken, inner._node_names = self._taken, self._node_names
+        return inner
+
     def reserve(self, names: Sequence[str], nodes: Sequence[str] = ()) -> None:
         """Keep names of values, and of nodes, for others: none gets one of them by itself."""
         self._taken.add(names)

@@ -48,8 +48,9 @@ def truncated(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     dtype = numpy_dtype(x)
     if dtype.kind in "biu":
         return a.op("Identity", x)
-    negative = a.op("Less", x, a.constant(0, dtype))
-    return a.op("Where", negative, a.op("Ceil", x), a.op("Floor", x))
+    positive = a.op("Greater", x, a.constant(0, dtype))
+    # In this order: onnxruntime's Where gives 0.0 for a -0.0 of its first side.
+    return a.op("Where", positive, a.op("Floor", x), a.op("Ceil", x))
 
 
 def heaviside(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
@@ -62,18 +63,21 @@ def heaviside(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     return a.op("Where", is_nan(a, [x]), x, step)
 
 
-def logarithm(base: float) -> Form:
+def logarithm(base: int) -> Form:
     """Return the form of the logarithm to a base; whole powers of the base are exact."""
 
     def form(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
         (x,) = values
         dtype = numpy_dtype(x)
-        near = a.op("Div", a.op("Log", x), a.constant(math.log(base), dtype))
-        # A logarithm of a power of ten may miss the whole number by a bit, which floor() would show.
+        log_base = a.constant(math.log(base), dtype)
+        # log x = whole + log (x / base**whole): the whole part is exact, and changes in steps, so that the
+        # other part has all of the slope. Its bounds keep base**whole finite and normal.
+        most = a.constant(math.floor(math.log(float(np.finfo(dtype).max), base)) - 2, dtype)
+        near = a.op("Div", a.op("Log", x), log_base)
         whole = a.op("Floor", a.op("Add", near, a.constant(0.5, dtype)))
-        exact = a.op("Equal", a.op("Pow", a.constant(base, dtype), whole), x)
-        finite = a.op("Less", a.op("Abs", near), a.constant(np.inf, dtype))
-        return a.op("Where", a.op("And", exact, finite), whole, near)
+        whole = a.op("Min", a.op("Max", whole, a.op("Neg", most)), most)
+        rest = a.op("Div", x, a.op("Pow", a.constant(base, dtype), whole))
+        return a.op("Add", whole, a.op("Div", a.op("Log", rest), log_base))
 
     return form
 
@@ -84,8 +88,10 @@ def log1p(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     dtype = numpy_dtype(x)
     one, infinite = a.constant(1, dtype), a.constant(np.inf, dtype)
     u = a.op("Add", x, one)
-    found = a.op("Div", a.op("Mul", a.op("Log", u), x), a.op("Sub", u, one))
     as_is = a.op("Or", a.op("Equal", u, one), a.op("Equal", x, infinite))
+    # What is not used must not divide by zero: that would reach the gradient as NaN.
+    less = a.op("Where", as_is, one, a.op("Sub", u, one))
+    found = a.op("Div", a.op("Mul", a.op("Log", u), x), less)
     return a.op("Where", as_is, x, found)
 
 
@@ -96,10 +102,12 @@ def expm1(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     one, zero, infinite = a.constant(1, dtype), a.constant(0, dtype), a.constant(np.inf, dtype)
     u = a.op("Exp", x)
     less = a.op("Sub", u, one)
-    found = a.op("Mul", less, a.op("Div", x, a.op("Log", u)))
-    found = a.op("Where", a.op("Equal", u, one), x, found)
+    as_is = a.op("Equal", u, one)
     plain = a.op("Or", a.op("Equal", u, zero), a.op("Equal", u, infinite))
-    return a.op("Where", plain, less, found)
+    # What is not used must not divide by zero: that would reach the gradient as NaN.
+    safe = a.op("Where", a.op("Or", as_is, plain), a.constant(2, dtype), u)
+    found = a.op("Mul", less, a.op("Div", x, a.op("Log", safe)))
+    return a.op("Where", plain, less, a.op("Where", as_is, x, found))
 
 
 def exp2(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
@@ -178,9 +186,7 @@ def remainder(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     if dtype.kind == "f":
         rest, flip = _float_rest(a, x, y)
         found = a.op("Where", flip, a.op("Add", rest, y), rest)
-        zero = a.constant(0, dtype)
-        signed = a.op("Where", a.op("Less", y, zero), a.constant(-0.0, dtype), zero)
-        return a.op("Where", a.op("Equal", rest, zero), signed, found)
+        return _with_sign(a, found, a.op("Less", y, a.constant(0, dtype)))
     return _guarded(a, x, y, lambda a, x, y: a.op("Mod", x, y), when_minus_one=None)
 
 
@@ -200,8 +206,19 @@ def _float_floor_divide(a: Arithmetic, x: ir.Value, y: ir.Value) -> ir.Value:
     floor = a.op("Floor", ratio)
     short = a.op("Greater", a.op("Sub", ratio, floor), a.constant(0.5, dtype))
     floor = a.op("Where", short, a.op("Add", floor, a.constant(1, dtype)), floor)
-    by_zero = a.op("Equal", y, a.constant(0, dtype))
-    return a.op("Where", by_zero, a.op("Div", x, y), floor)
+    zero = a.constant(0, dtype)
+    quotient = a.op("Div", x, y)
+    found = a.op("Where", a.op("Equal", y, zero), quotient, floor)
+    # A zero has the sign of the quotient, which is then a zero itself if it is negative.
+    negative_zero = a.op("Less", a.op("Div", a.constant(1, dtype), quotient), zero)
+    return _with_sign(a, found, a.op("Or", negative_zero, a.op("Less", found, zero)))
+
+
+def _with_sign(a: Arithmetic, value: ir.Value, negative: ir.Value) -> ir.Value:
+    """Return a value of this sign, zeros too, whose sign onnxruntime's Where may lose."""
+    dtype = numpy_dtype(value)
+    sign = a.op("Where", negative, a.constant(-1, dtype), a.constant(1, dtype))
+    return a.op("Mul", a.op("Abs", value), sign)
 
 
 def _integer_floor_divide(a: Arithmetic, x: ir.Value, y: ir.Value) -> ir.Value:
