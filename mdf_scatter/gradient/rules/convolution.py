@@ -1,0 +1,164 @@
+"""Rules of convolutions: each one's gradients are the other one, and a convolution with what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from mdf_scatter.gradient.emitter import Emitter
+from mdf_scatter.gradient.rules.windows import (
+    Window,
+    explicit_window,
+    first_of,
+    joined,
+    known_size,
+    padded,
+    sent_back,
+    window_of,
+)
+from mdf_scatter.gradient.table import Call, Gradient, rule
+
+
+@rule("Conv")
+def conv(call: Call) -> Sequence[Gradient]:
+    """Y[m, o] = sum of x[c, stride o + dilation k - pad] w[m, c, k] over c and k, + b[m]."""
+    emit, x, w = call.emit, call.input(0), call.input(1)
+    group = call.attribute("group", 1)
+    window = window_of(call, _kernel(call), x)
+    return [
+        lambda: sent_back(emit, window, call.grad, w, x, group),
+        lambda: _grad_of_weights(emit, window, x, call.grad, w, group),
+        lambda: _grad_of_bias(call),
+    ]
+
+
+@rule("ConvTranspose")
+def conv_transpose(call: Call) -> Sequence[Gradient]:
+    """Y[m, stride i + dilation k - pad] = sum of x[c, i] w[c, m, k] over c, i and k, + b[m]."""
+    emit, x, w = call.emit, call.input(0), call.input(1)
+    group = call.attribute("group", 1)
+    window = _window_of_transpose(call)
+
+    def grad_of_x() -> ir.Value:
+        found = emit(
+            "Conv",
+            call.grad,
+            w,
+            kernel_shape=window.kernel,
+            strides=window.strides,
+            dilations=window.dilations,
+            pads=[*window.heads, *window.tails],
+            group=group,
+        )
+        padding = call.attribute("output_padding", [0] * len(window.kernel))
+        beyond = [2 + axis for axis, stride in enumerate(window.strides) if padding[axis] >= stride]
+        return first_of(emit, found, x, beyond)
+
+    return [
+        grad_of_x,
+        lambda: _grad_of_weights(emit, window, call.grad, x, w, group),
+        lambda: _grad_of_bias(call),
+    ]
+
+
+def _kernel(call: Call) -> list[int]:
+    return call.attribute("kernel_shape") or list(call.emit.sizes(call.input(1))[2:])
+
+
+def _window_of_transpose(call: Call) -> Window:
+    """Return the window that a transposed convolution moves over its output."""
+    x = call.input(0)
+    window = explicit_window(call, _kernel(call))
+    auto_pad, wanted = call.attribute("auto_pad", "NOTSET"), call.attribute("output_shape")
+    if wanted is None and auto_pad in ("NOTSET", "VALID"):
+        return window
+    padding = call.attribute("output_padding", [0] * len(window.kernel))
+    totals = []
+    for axis, (stride, extent) in enumerate(zip(window.strides, window.extents, strict=True)):
+        if wanted is None:
+            totals.append(max(0, extent + padding[axis] - stride))
+            continue
+        size = known_size(x, axis)
+        if size is None:
+            raise call.refusal(
+                f"its padding by output_shape depends on the sizes of {x.name!r}; "
+                "give the graph's inputs fixed shapes"
+            )
+        totals.append(max(0, stride * (size - 1) + padding[axis] + extent - wanted[axis]))
+    return padded(window, totals, upper=auto_pad == "SAME_UPPER")
+
+
+def _grad_of_weights(
+    emit: Emitter, window: Window, data: ir.Value, response: ir.Value, weights: ir.Value, group: int
+) -> ir.Value:
+    """Return the gradient of weights: the data, convolved with what has the windows' places in it.
+
+    That is a convolution whose batch are the data's channels, and whose channels are the data's batch: its
+    kernel's positions are a stride apart, and its own positions are as far apart as the kernel's were.
+
+    Args:
+        emit: Writes the nodes.
+        window: The window.
+        data: What the window moves over, [n, c, *sizes].
+        response: A value for each place of the window, [n, m, *outputs].
+        weights: What the gradient is of, [m, c / group, *kernel].
+        group: In how many groups the channels are.
+    """
+    if group == 1 and set(window.kernel) == {1} and not any(window.heads + window.tails):
+        return emit.like(_product_of_places(emit, window, data, response), weights)
+    tails, open_axes = [], []
+    for axis, (stride, dilation) in enumerate(zip(window.strides, window.dilations, strict=True)):
+        tail = window.tails[axis]
+        size, outputs = known_size(data, axis), known_size(response, axis)
+        if size is not None and outputs is not None:
+            reached = stride * (outputs - 1) + window.extents[axis] - window.heads[axis]
+            unread = size + tail - reached
+            tail -= min(unread, tail)
+            if size + tail - reached >= dilation:
+                open_axes.append(2 + axis)
+        elif stride > 1:
+            open_axes.append(2 + axis)
+        tails.append(tail)
+    swapped = [1, 0, *range(2, emit.rank(data))]
+    found = emit(
+        "Conv",
+        _channels_by_batch(emit, data, weights, group),
+        emit.transpose(response, swapped),
+        strides=window.dilations,
+        dilations=window.strides,
+        pads=[*window.heads, *tails],
+        group=group,
+    )
+    return first_of(emit, emit.transpose(found, swapped), weights, open_axes)
+
+
+def _product_of_places(emit: Emitter, window: Window, data: ir.Value, response: ir.Value) -> ir.Value:
+    """Return the gradient of weights of a window of one position, [m, c]: no more than a product."""
+    taken = [axis for axis, stride in enumerate(window.strides) if stride > 1]
+    if taken:
+        axes, steps = [2 + axis for axis in taken], [window.strides[axis] for axis in taken]
+        # Only as far as the response goes; what is behind it is a rest, or what an output padding made.
+        ends = joined(emit, [emit.size(response, axis) for axis in axes])
+        reached = emit("Mul", ends, emit.integers(steps))
+        bounds = (emit.integers([0] * len(taken)), reached, emit.integers(axes), emit.integers(steps))
+        data = emit("Slice", data, *bounds)
+    spatial = "uvwxyz"[: len(window.kernel)]
+    return emit("Einsum", response, data, equation=f"nm{spatial},nc{spatial}->mc")
+
+
+def _channels_by_batch(emit: Emitter, data: ir.Value, weights: ir.Value, group: int) -> ir.Value:
+    """Return data [n, c, *sizes] as [c / group, group * n, *sizes]."""
+    rank = emit.rank(data)
+    if group == 1:
+        return emit.transpose(data, [1, 0, *range(2, rank)])
+    batch, channels = emit.size(data, 0), emit.size(weights, 1)
+    spatial = [emit.size(data, axis) for axis in range(2, rank)]
+    by_group = emit.reshape(data, joined(emit, [batch, emit.integers([group]), channels, *spatial]))
+    swapped = emit.transpose(by_group, [2, 1, 0, *range(3, rank + 1)])
+    return emit.reshape(swapped, joined(emit, [channels, emit("Mul", batch, group), *spatial]))
+
+
+def _grad_of_bias(call: Call) -> ir.Value:
+    axes = [axis for axis in range(call.emit.rank(call.grad)) if axis != 1]
+    return call.emit.sum(call.grad, axes, keepdims=False)
