@@ -57,7 +57,7 @@ def gradients() -> Iterator[str]:
     """Give the lines of the page on the rules."""
     yield "# Rules of gradients"
     yield ""
-    yield "What the operators that have a gradient compute; `grad` writes what they send back, at opset 18 and newer;"
+    yield "What operators with a gradient compute; `grad` writes what they send back, at opset 18 and newer;"
     yield "older models are moved there first. Written by `python docs/generate.py`."
     yield ""
     yield "| operator | rule |"

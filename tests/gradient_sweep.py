@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+from modeci_mdf.mdf import Model
 
 import mdf_scatter
 from mdf_scatter.errors import InputError, UnsupportedError
 from mdf_scatter.gradient.model import gradient_graph
 from mdf_scatter.gradient.parameters import parameters_of
+from mdf_scatter.gradient.prepare import prepared
 from mdf_scatter.plan import Plan
 
 Array = npt.NDArray[Any]
 
-STEP = 1e-6
+STEPS = (1e-6, 1e-5, 1e-4, 1e-7)
+"""Lengths to move by, until one agrees: engines compute some operators to float32 only, and functions bend."""
 AWAY = 1e-3
 DIRECTIONS = 3
 TOLERANCE = 1e-3
@@ -49,7 +52,7 @@ def outcome(proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> str:
     return _against_differences(mdf_scatter.from_onnx(as_float64(proto)), wide)
 
 
-def _against_differences(model: Any, inputs: Mapping[str, Array]) -> str:
+def _against_differences(model: Model, inputs: Mapping[str, Array]) -> str:
     graph = gradient_graph(model, is_fed=True)
     plan = Plan(graph.model)
     places = parameters_of(model)
@@ -65,22 +68,39 @@ def _against_differences(model: Any, inputs: Mapping[str, Array]) -> str:
     seeds = {seed: np.ones_like(forward[name]) for name, seed in graph.of.items() if seed is not None}
     results = plan.run({**inputs, **current, **seeds})
 
+    changed = _fed(model, list(current))
+
     def loss(point: Mapping[str, Array]) -> float:
-        values = plan.run({**inputs, **point, **seeds})
+        values = changed.run({**inputs, **point})
         return float(sum(values[name].sum() for name in graph.of))
 
     worst = 0.0
     for _ in range(DIRECTIONS):
         direction = {name: rng.standard_normal(array.shape) for name, array in current.items()}
-        up, down = (
-            loss({name: array + sign * STEP * direction[name] for name, array in current.items()})
-            for sign in (1, -1)
-        )
-        expected = (up - down) / (2 * STEP)
         found = float(sum((results[graph.wrt[name]] * d).sum() for name, d in direction.items()))
-        size = max(abs(expected), abs(found), 1e-6 * max(1.0, abs(up)))
-        worst = max(worst, abs(found - expected) / size if np.isfinite(found) else np.inf)
+        error = np.inf
+        for step in STEPS:
+            up, down = (
+                loss({name: array + sign * step * direction[name] for name, array in current.items()})
+                for sign in (1, -1)
+            )
+            expected = (up - down) / (2 * step)
+            size = max(abs(expected), abs(found), 1e-6 * max(1.0, abs(up)))
+            error = min(error, abs(found - expected) / size if np.isfinite(found) else np.inf)
+            if error <= TOLERANCE:
+                break
+        worst = max(worst, error)
     return "right" if worst <= TOLERANCE else f"differs by {worst:.2g}"
+
+
+def _fed(model: Model, names: list[str]) -> Plan:
+    """Return the forward pass, with parameters as inputs."""
+    places = parameters_of(model)
+    held = [(node.id, parameter.id) for name in names for node, parameter in places.get(name, ())]
+    lowered = prepared(model, held)
+    given = {value.name for value in lowered.graph.inputs}
+    lowered.graph.inputs.extend(lowered.graph.initializers[name] for name in names if name not in given)
+    return Plan(lowered)
 
 
 def _moved(array: Array, rng: np.random.Generator) -> Array:
