@@ -20,6 +20,9 @@ from mdf_scatter.errors import ModelError
 from mdf_scatter.ops import OPS
 from mdf_scatter.structured import structured_type
 
+PASS = "mdf_scatter.pass"  # noqa: S105
+"""Key of an ONNX node's `metadata_props`, which says "backward" where it is part of a backward pass."""
+
 
 @dataclass(frozen=True)
 class GraphInput:

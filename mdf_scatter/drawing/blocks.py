@@ -50,6 +50,8 @@ class Block:
         rows: Parameters and expressions of a node.
         text: Value of a constant, a default, or what a run gave, as it is written in the box.
         is_default: Whether the text is what a graph input is where nothing is given.
+        gradient_of: What a graph input or output is the gradient of, or nothing.
+        is_backward: Whether it is a node, or nodes, of a backward pass.
     """
 
     key: str
@@ -62,6 +64,8 @@ class Block:
     rows: tuple[Row, ...] = ()
     text: str = ""
     is_default: bool = False
+    gradient_of: str = ""
+    is_backward: bool = False
 
 
 class End(NamedTuple):
@@ -102,6 +106,7 @@ class Scene:
         wires: Lines that end in it.
         inner: Scenes of the subgraphs that are drawn inside its frame.
         folded: How many of its nodes stand in runs.
+        unwired: How many wires into the backward pass are not drawn, but named at their terminals.
     """
 
     graph: Graph
@@ -111,6 +116,7 @@ class Scene:
     wires: tuple[Wire, ...]
     inner: tuple[Scene, ...] = ()
     folded: int = 0
+    unwired: int = 0
 
     def all(self) -> Iterator[Scene]:
         """Give this scene and all that are inside it."""

@@ -16,6 +16,7 @@ from mdf_scatter.drawing.calls import calls, constants_given, tensor_constants
 from mdf_scatter.drawing.inference import PortTypes
 from mdf_scatter.drawing.lowered import Place, value_names
 from mdf_scatter.drawing.outline import Outline
+from mdf_scatter.drawing.passes import gradients, is_backward
 from mdf_scatter.drawing.ports import (
     input_terminal,
     missing_terminal,
@@ -81,6 +82,7 @@ class Builder:
         self.outline = outline
         self.seen = seen
         self.outer = outer
+        self.gradients = gradients(graph)
         self.edges = wiring.incoming(graph)
         self.given = {Place(item.node.id, item.port.id): item.name for item in wiring.graph_inputs(graph)}
         self.final = {Place(item.node.id, item.port.id) for item in wiring.graph_outputs(graph)}
@@ -171,7 +173,8 @@ class Builder:
                 functions=tuple(call.function for call in called),
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
-                rows=tuple(rows(node, held, self.conditions.get(node.id), inner)),
+                rows=tuple(rows(node, held, self.conditions.get(node.id), inner, self.gradients.stop(node))),
+                is_backward=is_backward(node),
             )
         )
         for position, source in feeders:
@@ -224,7 +227,8 @@ class Builder:
     def _add_input(self, node: Node, port: InputPort) -> End:
         place = Place(node.id, port.id)
         name, tensor, default = self.given[place], self.types.inputs[place], port.default_value
-        tip, text, is_default = f"graph input {name}{typed(tensor)}", "", False
+        gradient_of = self.gradients.of.get(name, "")
+        tip, text, is_default = f"graph input {name}{_gradient(gradient_of)}{typed(tensor)}", "", False
         if place in self.seen:
             tip += f" = {full_text(self.seen[place])}"
             text = summary(self.seen[place])
@@ -232,7 +236,9 @@ class Builder:
             tip += f", default {full_text(default)}"
             array = as_array(default)
             text, is_default = (value_text(default) if array is None else summary(array)), True
-        return self._add_source("input", name, tensor, tip, text, is_default=is_default)
+        return self._add_source(
+            "input", name, tensor, tip, text, is_default=is_default, gradient_of=gradient_of
+        )
 
     def _add_constant(self, constant: Constant, tensor: TensorType) -> End:
         # A large array is its type only, which the box shows anyhow.
@@ -240,11 +246,19 @@ class Builder:
         return self._add_source("constant", constant.name, tensor, tip, short_text(constant.value) or "")
 
     def _add_source(
-        self, kind: Kind, name: str, tensor: TensorType, tip: str, text: str = "", *, is_default: bool = False
+        self,
+        kind: Kind,
+        name: str,
+        tensor: TensorType,
+        tip: str,
+        text: str = "",
+        *,
+        is_default: bool = False,
+        gradient_of: str = "",
     ) -> End:
-        key, outputs = self._key(), (terminal(name, tensor),)
-        self.blocks.append(Block(key, kind, name, tip, outputs=outputs, text=text, is_default=is_default))
-        return End(key, 0)
+        box = Block(self._key(), kind, name, tip, outputs=(terminal(name, tensor),))
+        self.blocks.append(replace(box, text=text, is_default=is_default, gradient_of=gradient_of))
+        return End(box.key, 0)
 
     def _outer(self, node: Node, port: InputPort) -> Source:
         """Return where a value of an enclosing graph comes from; a box of its name if it is not drawn."""
@@ -273,12 +287,14 @@ class Builder:
         source = self.sources[place]
         end = self._end(source)
         tensor, key = self.types.outputs[place], self._key()
-        tip, text = f"graph output {output.name}{typed(tensor)}", ""
+        gradient_of = self.gradients.wrt.get(output.name, "")
+        tip, text = f"graph output {output.name}{_gradient(gradient_of)}{typed(tensor)}", ""
         if place in self.seen:
             tip += f" = {full_text(self.seen[place])}"
             text = summary(self.seen[place])
         into = (terminal(output.name, tensor),)
-        self.blocks.append(Block(key, "output", output.name, tip, inputs=into, text=text))
+        box = Block(key, "output", output.name, tip, inputs=into, text=text, gradient_of=gradient_of)
+        self.blocks.append(box)
         self._wire(end, End(key, 0), tensor, output.name, crosses=source.crosses)
 
     def _connect(self, edge: Edge, source: End) -> None:
@@ -292,3 +308,7 @@ class Builder:
         self, source: End, target: End, tensor: TensorType, tip: str, extra: str = "", *, crosses: bool
     ) -> None:
         self.wires.append(Wire(source, target, tensor, tip + typed(tensor) + extra, crosses))
+
+
+def _gradient(of: str) -> str:
+    return f", the gradient of {of}" if of else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 from mdf_scatter.drawing.blocks import Block, End, Kind, Scene
 from mdf_scatter.drawing.markup import short_code, short_name
+from mdf_scatter.drawing.rows import NO_GRADIENT
 from mdf_scatter.drawing.tensor_type import TensorType
 
 NAMED = 12
@@ -30,13 +32,31 @@ def _graph(scene: Scene, blocks: dict[str, Block]) -> str:
             "value", [_typed(block, block.outputs[0].tensor) for block in of["outer"]], " from outside"
         ),
         _sentence("constant", [_typed(block, block.outputs[0].tensor) for block in of["constant"]]),
-        _sentence("node", [_called(block) for block in of["node"]], _counted(of["node"])),
-        _sentence("folded run", [short_name(block.name) for block in of["run"]]),
+        *_passes(of["node"], of["run"]),
+        _sentence(
+            "gradient stop",
+            [f"{short_name(block.name)} ({why})" for block in of["node"] for why in _stops(block)],
+        ),
         _sentence("missing node", [short_name(block.name) for block in of["missing"]]),
         _sentence("graph output", [_typed(block, block.inputs[0].tensor) for block in of["output"]]),
         _sentence("wire", _links(scene, blocks)),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _passes(nodes: list[Block], runs: list[Block]) -> Iterator[str]:
+    """Describe the nodes of the forward pass and of the backward pass; where there is none, all as one."""
+    has_backward = any(block.is_backward for block in (*nodes, *runs))
+    for is_backward in (False, True):
+        way = ("backward " if is_backward else "forward ") if has_backward else ""
+        of_pass = [block for block in nodes if block.is_backward is is_backward]
+        yield _sentence(f"{way}node", [_called(block) for block in of_pass], _counted(of_pass))
+        names = [short_name(block.name) for block in runs if block.is_backward is is_backward]
+        yield _sentence(f"folded {way}run", names)
+
+
+def _stops(block: Block) -> list[str]:
+    return [row.text for row in block.rows if row.name == NO_GRADIENT]
 
 
 def _beginning(scene: Scene) -> str:
@@ -61,7 +81,8 @@ def _sentence(what: str, items: list[str], counted: str = "") -> str:
 def _typed(block: Block, tensor: TensorType) -> str:
     known = f" {short_code(str(tensor))}" if str(tensor) else ""
     value = f" = {short_code(block.text)}" if block.text and not block.is_default else ""
-    return short_name(block.name) + known + value
+    gradient = f" (gradient of {short_name(block.gradient_of)})" if block.gradient_of else ""
+    return short_name(block.name) + known + value + gradient
 
 
 def _called(block: Block) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from mdf_scatter.drawing.blocks import Block, End, Scene, Terminal, Wire
-from mdf_scatter.drawing.rows import Row, counted
+from mdf_scatter.drawing.blocks import Block, End, Scene, Wire
+from mdf_scatter.drawing.rows import NO_GRADIENT, Row, counted
 
 LONG = 300
 """Graphs of more nodes than this are folded, where no depth is asked for."""
 
 LONGEST_RUN = 12
 """Nodes in one box: each has a row, so nothing is hidden."""
+
+Notes = dict[End, list[tuple[str, str]]]
+"""What is written at terminals, short and as a tooltip."""
 
 
 def folded(scene: Scene) -> Scene:
@@ -24,9 +27,11 @@ def folded(scene: Scene) -> Scene:
     """
     if sum(block.kind == "node" for block in scene.blocks) <= LONG:
         return scene
-    scene = _without_constants(scene)
+    scene = without_constants(scene, {block.key for block in scene.blocks})
     crossing = {wire.source.block for inner in scene.inner for part in inner.all() for wire in part.wires}
-    runs = _runs(scene, crossing)
+    into_backward = _into_backward(scene)
+    scene = _without_wires(scene, into_backward)
+    runs = _runs(scene, crossing | {wire.target.block for wire in into_backward})
     run_of = {block.key: run for run in runs for block in run}
     boxes = {run[0].key: _box(run, scene.wires) for run in runs}
     blocks = [
@@ -41,41 +46,71 @@ def folded(scene: Scene) -> Scene:
         if target is not None
     ]
     count = sum(map(len, runs))
-    return replace(scene, blocks=tuple(blocks), wires=tuple(wires), folded=count)
+    return replace(scene, blocks=tuple(blocks), wires=tuple(wires), folded=count, unwired=len(into_backward))
 
 
-def _without_constants(scene: Scene) -> Scene:
-    """Move what constants say to the terminals that they feed."""
-    constants = {block.key: block for block in scene.blocks if block.kind == "constant"}
-    noted: dict[str, dict[int, Block]] = defaultdict(dict)
-    outputs = {block.key for block in scene.blocks if block.kind == "output"}
-    for wire in scene.wires:
-        if wire.source.block in constants and wire.target.block not in outputs:
-            noted[wire.target.block][wire.target.terminal] = constants[wire.source.block]
-    kept = {wire.source.block for wire in scene.wires if wire.target.block in outputs}
-    blocks = [
-        replace(block, inputs=tuple(_noted(block.inputs, noted[block.key])))
-        for block in scene.blocks
-        if block.key not in constants or block.key in kept
-    ]
-    present = {block.key for block in blocks}
-    inside = {wire.source.block for wire in scene.wires} - set(constants)
-    wires = [wire for wire in scene.wires if wire.source.block in present | inside]
-    return replace(scene, blocks=tuple(blocks), wires=tuple(wires))
+def _into_backward(scene: Scene) -> list[Wire]:
+    """List the wires of a scene from the forward pass to the backward pass.
 
-
-def _noted(terminals: Iterable[Terminal], constants: dict[int, Block]) -> list[Terminal]:
+    They are longer than any other, and in a long graph so many that nothing else would be seen.
+    """
+    backward = {block.key for block in scene.blocks if block.is_backward}
+    beside = {block.key for block in scene.blocks if block.gradient_of} | backward
     return [
-        replace(item, note=_joined(item.note, constants[at]), tip=constants[at].tip)
-        if at in constants
-        else item
-        for at, item in enumerate(terminals)
+        wire
+        for wire in scene.wires
+        if wire.target.block in backward and wire.source.block not in beside and not wire.crosses
     ]
 
 
-def _joined(note: str, constant: Block) -> str:
-    value = constant.text or str(constant.outputs[0].tensor)
-    return f"= {value}, {note}" if note else f"= {value}"
+def _without_wires(scene: Scene, wires: Collection[Wire]) -> Scene:
+    """Write at the terminals of wires where they come from, instead of them."""
+    blocks = {block.key: block for block in scene.blocks}
+    notes: Notes = defaultdict(list)
+    for wire in wires:
+        source = blocks[wire.source.block]
+        port = "" if source.kind == "input" else f".{source.outputs[wire.source.terminal].name}"
+        notes[wire.target].append((f"from {source.name}{port}", wire.tip))
+    gone = set(wires)
+    return replace(
+        scene,
+        blocks=tuple(_noted(block, notes) for block in scene.blocks),
+        wires=tuple(wire for wire in scene.wires if wire not in gone),
+    )
+
+
+def without_constants(scene: Scene, takers: Collection[str]) -> Scene:
+    """Move what constants say to the terminals that they feed, at blocks of some keys."""
+    constants = {block.key: block for block in scene.blocks if block.kind == "constant"}
+    others = {block.key for block in scene.blocks if block.kind == "output" or block.key not in takers}
+    kept = {wire.source.block for wire in scene.wires if wire.target.block in others}
+    notes: Notes = defaultdict(list)
+    for wire in scene.wires:
+        if wire.source.block in constants and wire.target.block not in others:
+            constant = constants[wire.source.block]
+            notes[wire.target].append((f"= {constant.text or constant.outputs[0].tensor}", constant.tip))
+    blocks = tuple(
+        _noted(block, notes) for block in scene.blocks if block.key not in constants or block.key in kept
+    )
+    gone = set(constants) - kept
+    return replace(
+        scene, blocks=blocks, wires=tuple(wire for wire in scene.wires if wire.source.block not in gone)
+    )
+
+
+def _noted(block: Block, notes: Notes) -> Block:
+    """Write notes and tooltips at the inputs of a block."""
+    inputs = [
+        replace(
+            item,
+            note=", ".join([*(note for note, _ in found), *([item.note] if item.note else [])]),
+            tip="; ".join([item.tip, *(tip for _, tip in found)]),
+        )
+        if (found := notes.get(End(block.key, at)))
+        else item
+        for at, item in enumerate(block.inputs)
+    ]
+    return replace(block, inputs=tuple(inputs))
 
 
 def _runs(scene: Scene, crossing: set[str]) -> list[list[Block]]:
@@ -89,14 +124,15 @@ def _runs(scene: Scene, crossing: set[str]) -> list[list[Block]]:
         for block in scene.blocks
         if block.kind == "node"
         and block.key not in crossing
-        and not any(row.frame or row.name == "runs when" for row in block.rows)
+        and not any(row.frame or row.name in ("runs when", NO_GRADIENT) for row in block.rows)
     }
     following: dict[str, str] = {}
-    for key in plain:
+    for key, block in plain.items():
         targets = {wire.target.block for wire in out_of[key]}
         if len(targets) == 1:
             [target] = targets
-            if target in plain and into[target] == {key} and target != key:
+            is_next = target in plain and into[target] == {key} and target != key
+            if is_next and plain[target].is_backward == block.is_backward:
                 following[key] = target
     led = set(following.values())
     runs: list[list[Block]] = []
@@ -125,6 +161,7 @@ def _box(run: list[Block], wires: Iterable[Wire]) -> Block:
         inputs=first.inputs,
         outputs=last.outputs,
         rows=tuple(listed),
+        is_backward=first.is_backward,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 import graphviz
 
 from mdf_scatter.drawing.blocks import Block, End, Scene, Wire
-from mdf_scatter.drawing.headings import heading, legend
+from mdf_scatter.drawing.headings import backward_heading, heading, legend
 from mdf_scatter.drawing.markup import tooltip
 from mdf_scatter.drawing.style import FONT, TEXT_SIZE, Theme, line_attributes
 from mdf_scatter.drawing.tables import box_width, table
@@ -16,15 +17,24 @@ from mdf_scatter.drawing.tables import box_width, table
 SMALL = 40
 """Boxes of a diagram whose columns may stand further apart than usual."""
 
+_GAP = 0.7
+"""How far apart columns stand, in inches."""
+
 
 def dot(scenes: list[Scene], theme: Theme) -> str:
-    """Write scenes in Graphviz's language."""
+    """Write scenes in Graphviz's language.
+
+    Data flows from left to right. Where there is a backward pass, Graphviz is told so the other way round:
+    from right to left, each line from its target to its source. It orders boxes from those that no line
+    leads to, there the gradients, and stacks them from the bottom: the forward pass comes over them.
+    """
+    is_turned = any(block.is_backward for scene in scenes for block in scene.blocks)
     diagram = graphviz.Digraph(
         graph_attr={
-            "rankdir": "LR",
+            "rankdir": "RL" if is_turned else "LR",
             "splines": "spline",
             "nodesep": "0.22",
-            "ranksep": f"{_gap(scenes):g}",
+            "ranksep": f"{_GAP if is_turned else _gap(scenes):g}",
             "pad": "0.2",
             "compound": "true",
             "outputorder": "edgesfirst",
@@ -35,17 +45,20 @@ def dot(scenes: list[Scene], theme: Theme) -> str:
             "labelloc": "b",
             "labeljust": "l",
             "label": f"<{legend(scenes, theme)}>",
+            # Wires over a whole long graph would keep it busy for a minute with straightening them.
+            **({"nslimit": "5"} if is_turned else {}),
         },
         node_attr={"shape": "plain", "fontname": FONT, "fontsize": str(TEXT_SIZE), "fontcolor": theme.text},
         edge_attr={"arrowhead": "none"},
     )
+    writer = _Writer(theme, is_turned)
     for scene in scenes:
-        _frame(diagram, scene, theme)
+        writer.frame(diagram, scene, _apart(scene))
     # An edge in a frame would draw the node at its other end into it.
     for scene in scenes:
         for part in scene.all():
-            _wires(diagram, (wire for wire in part.wires if wire.crosses), theme)
-            _ties(diagram, part, theme)
+            writer.wires(diagram, (wire for wire in part.wires if wire.crosses))
+            writer.ties(diagram, part)
     return str(diagram.source)
 
 
@@ -56,55 +69,90 @@ def _gap(scenes: list[Scene]) -> float:
     """
     parts = [part for scene in scenes for part in scene.all()]
     if sum(len(part.blocks) for part in parts) > SMALL:
-        return 0.7
+        return _GAP
     leaving = Counter(wire.source for part in parts for wire in part.wires)
     crowd = sum(count for count in leaving.values() if count > 2)
-    return min(0.7 + 0.13 * crowd, 2.0)
+    return min(_GAP + 0.13 * crowd, 2.0)
 
 
-def _frame(diagram: graphviz.Digraph, scene: Scene, theme: Theme) -> None:
-    with diagram.subgraph(name=f"cluster_{scene.key}") as frame:
-        frame.attr(
-            label=f"<{heading(scene, theme)}>",
-            labelloc="t",
-            labeljust="l",
-            style="rounded",
-            color=theme.frame,
-            bgcolor=theme.ground,
-            margin="14",
-        )
+def _apart(scene: Scene) -> set[str]:
+    """Return the keys of what stands in a frame of its own: the backward pass, its inputs and outputs."""
+    if not any(block.is_backward for block in scene.blocks):
+        return set()
+    return {block.key for block in scene.blocks if block.is_backward or block.gradient_of}
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes frames, boxes and lines.
+
+    Attributes:
+        theme: Their colours.
+        is_turned: Whether lines are written from their targets to their sources.
+    """
+
+    theme: Theme
+    is_turned: bool
+
+    def frame(self, diagram: graphviz.Digraph, scene: Scene, apart: Collection[str] = ()) -> None:
+        """Write a graph, and the blocks of some keys in a frame of their own within it."""
+        with diagram.subgraph(name=f"cluster_{scene.key}") as frame:
+            frame.attr(
+                label=f"<{heading(scene, self.theme)}>",
+                labelloc="t",
+                labeljust="r" if self.is_turned else "l",  # it turns with the graph
+                style="rounded",
+                color=self.theme.frame,
+                bgcolor=self.theme.ground,
+                margin="14",
+            )
+            if apart:
+                with frame.subgraph(name=f"cluster_{scene.key}_backward") as within:
+                    within.attr(label=f"<{backward_heading(scene, self.theme)}>", bgcolor=self.theme.band)
+                    self._boxes(within, scene, apart)
+            self._boxes(frame, scene, {block.key for block in scene.blocks}.difference(apart))
+            self.wires(frame, (wire for wire in reversed(scene.wires) if not wire.crosses))
+
+    def _boxes(self, frame: graphviz.Digraph, scene: Scene, keys: Collection[str]) -> None:
         widths = _edge_box_widths(scene)
         # Within a frame Graphviz stacks what comes first at the bottom.
         for block in reversed(scene.blocks):
-            frame.node(block.key, label=f"<{table(block, theme, widths.get(block.key, 0))}>")
-        for inner in scene.inner:
-            _frame(frame, inner, theme)
-        _wires(frame, (wire for wire in reversed(scene.wires) if not wire.crosses), theme)
+            if block.key in keys:
+                label = table(block, self.theme, widths.get(block.key, 0))
+                frame.node(block.key, label=f"<{label}>")
+        for block, _, inner in _held(scene):
+            if block.key in keys:
+                self.frame(frame, inner)
+
+    def wires(self, diagram: graphviz.Digraph, wires: Iterable[Wire]) -> None:
+        """Write wires."""
+        for wire in wires:
+            ends = _place(wire.source, "o", "e"), _place(wire.target, "i", "w")
+            diagram.edge(
+                *(reversed(ends) if self.is_turned else ends),
+                tooltip=tooltip(wire.tip),
+                **line_attributes(wire.tensor, self.theme, crosses=wire.crosses),
+            )
+
+    def ties(self, diagram: graphviz.Digraph, scene: Scene) -> None:
+        """Tie each frame to the row of the node that it belongs to."""
+        for block, at, inner in _held(scene):
+            if inner.blocks:
+                ends = f"{block.key}:r{at}:e", inner.blocks[0].key
+                diagram.edge(
+                    *(reversed(ends) if self.is_turned else ends),
+                    **{"ltail" if self.is_turned else "lhead": f"cluster_{inner.key}"},
+                    color=self.theme.frame,
+                    penwidth="1",
+                    tooltip=tooltip(inner.what),
+                )
 
 
-def _wires(diagram: graphviz.Digraph, wires: Iterable[Wire], theme: Theme) -> None:
-    for wire in wires:
-        diagram.edge(
-            _place(wire.source, "o", "e"),
-            _place(wire.target, "i", "w"),
-            tooltip=tooltip(wire.tip),
-            **line_attributes(wire.tensor, theme, crosses=wire.crosses),
-        )
-
-
-def _ties(diagram: graphviz.Digraph, scene: Scene, theme: Theme) -> None:
-    """Tie each frame to the row of the node that it belongs to."""
+def _held(scene: Scene) -> Iterator[tuple[Block, int, Scene]]:
+    """Give each graph inside a scene, after the block that holds it and the row that names it."""
     rows = ((block, at) for block in scene.blocks for at, row in enumerate(block.rows) if row.frame)
     for (block, at), inner in zip(rows, scene.inner, strict=True):
-        if inner.blocks:
-            diagram.edge(
-                f"{block.key}:r{at}:e",
-                inner.blocks[0].key,
-                lhead=f"cluster_{inner.key}",
-                color=theme.frame,
-                penwidth="1",
-                tooltip=tooltip(inner.what),
-            )
+        yield block, at, inner
 
 
 def _place(end: End, side: str, compass: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mdf_scatter.drawing.blocks import Scene
 from mdf_scatter.drawing.markup import run, short_code, short_name, title
+from mdf_scatter.drawing.passes import gradients
 from mdf_scatter.drawing.rows import condition_text, counted, value_text
 from mdf_scatter.drawing.style import (
     SMALL_SIZE,
@@ -19,6 +20,9 @@ from mdf_scatter.drawing.tables import patch, plain_table
 from mdf_scatter.drawing.values import full_text
 
 _NOTE_CHARACTERS = 100
+_LOSSES = 4
+"""More outputs than this are not named over their backward pass."""
+
 _STYLE_NAMES: dict[LineStyle, str] = {
     "scalar": "scalar",
     "vector": "rank 1",
@@ -47,11 +51,25 @@ def heading(scene: Scene, theme: Theme) -> str:
             f"{scene.folded} nodes stand in {counted(boxes, 'box')}; a depth, such as 1, draws each by itself"
         )
         notes.append((text, text))
+    if scene.unwired:
+        text = f"{counted(scene.unwired, 'wire')} into the backward pass stand at their terminals as names"
+        notes.append((text, text))
     cells = [f'<TD ALIGN="LEFT"{title(graph.id)}>{words}</TD>']
     for short, full in notes:
         note = run(short_code(short, _NOTE_CHARACTERS), code=True, size=SMALL_SIZE, colour=theme.muted)
         cells.append(f'<TD ALIGN="LEFT"{title(full)}>{note}</TD>')
     return plain_table(cells, padding=2)
+
+
+def backward_heading(scene: Scene, theme: Theme) -> str:
+    """Return what stands over the backward pass of a graph."""
+    names = gradients(scene.graph).losses
+    shown = [short_name(name) for name in names[:_LOSSES]] + ["…"] * (len(names) > _LOSSES)
+    words = run("backward", bold=True)
+    if shown:
+        text = f"   gradient{'s' if len(names) > 1 else ''} of {', '.join(shown)}"
+        words += run(text, size=SMALL_SIZE, colour=theme.muted)
+    return plain_table([f'<TD ALIGN="LEFT"{title(", ".join(names))}>{words}</TD>'], padding=2)
 
 
 def legend(scenes: list[Scene], theme: Theme) -> str:

@@ -12,6 +12,7 @@ from modeci_mdf.mdf import Model, Node
 
 from mdf_scatter.drawing.calls import Call, calls, is_onnx_operator
 from mdf_scatter.drawing.markup import short_code, short_name, visible
+from mdf_scatter.drawing.passes import is_backward
 from mdf_scatter.drawing.style import THEMES
 from mdf_scatter.drawing.tensor_type import is_array
 from mdf_scatter.drawing.values import full_text
@@ -35,9 +36,13 @@ class Sections:
         self.written: dict[str, str] = {}
         self._cells = {} if values is None else _cells(model, values)
         self._nodes: dict[str, Node] = {}
+        self._passes: dict[int, str] = {}
         for graph in model.graphs:
+            has_backward = any(map(is_backward, graph.nodes))
             for node in graph.nodes:
                 self._nodes.setdefault(f"node {visible(node.id)}", node)
+                if has_backward:
+                    self._passes[id(node)] = "backward " if is_backward(node) else "forward "
 
     def label(self, key: str, tips: list[str]) -> str:
         """Return what a node is called, and write its section where that is not done yet.
@@ -51,9 +56,10 @@ class Sections:
         node = self._node(own)
         if several:
             first, last = (short_name(several[at].id) for at in (0, -1))
-            title, body = f"{len(several)} nodes, {first} to {last}", "".join(map(_brief, several))
+            way = self._passes.get(id(several[0]), "")
+            title, body = f"{len(several)} {way}nodes, {first} to {last}", "".join(map(_brief, several))
         elif node is not None:
-            title = f"node {visible(node.id)}"
+            title = f"{self._passes.get(id(node), '')}node {visible(node.id)}"
             body = _content(node, tips[1:]) + self._cells.get(id(node), "")
         else:
             title, body = own.partition(": ")[0], _value(own)

@@ -16,6 +16,9 @@ from mdf_scatter.drawing.tensor_type import of_value
 from mdf_scatter.drawing.values import full_text, short_text
 from mdf_scatter.wiring import is_pass_through
 
+NO_GRADIENT = "no gradient"
+"""Name of the row that says why a node sends no gradient back."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -36,7 +39,9 @@ class Row:
     frame: str = ""
 
 
-def rows(node: Node, hidden: Container[str], runs_when: Condition | None, inner: list[Inner]) -> list[Row]:
+def rows(
+    node: Node, hidden: Container[str], runs_when: Condition | None, inner: list[Inner], stop: str
+) -> list[Row]:
     """List the rows of a node.
 
     Args:
@@ -44,6 +49,7 @@ def rows(node: Node, hidden: Container[str], runs_when: Condition | None, inner:
         hidden: Parameters that are drawn in another way.
         runs_when: The graph's condition for the node.
         inner: The graphs that the node names.
+        stop: Why the node sends no gradient back, or nothing.
     """
     found = [
         row
@@ -67,6 +73,8 @@ def rows(node: Node, hidden: Container[str], runs_when: Condition | None, inner:
         found.append(
             Row("runs when", condition_text(runs_when), None, f"runs when {condition_text(runs_when)}")
         )
+    if stop:
+        found.append(Row(NO_GRADIENT, stop, None, f"{NO_GRADIENT}: {stop}"))
     return found
 
 

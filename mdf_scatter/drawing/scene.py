@@ -9,7 +9,7 @@ from modeci_mdf.mdf import Graph
 
 from mdf_scatter.drawing.blocks import Scene
 from mdf_scatter.drawing.builder import Builder, Seen, Source
-from mdf_scatter.drawing.fold import folded
+from mdf_scatter.drawing.fold import folded, without_constants
 from mdf_scatter.drawing.inference import port_types
 from mdf_scatter.drawing.outline import Outline, function_of
 from mdf_scatter.drawing.tensor_type import TensorType, of_value
@@ -53,4 +53,6 @@ class Content:
             if item.graph is not None
         ]
         scene = Scene(graph, key, what, tuple(builder.blocks), tuple(builder.wires), tuple(inner))
+        # A backward pass is full of shapes and axes, which as boxes would hide what flows.
+        scene = without_constants(scene, {block.key for block in scene.blocks if block.is_backward})
         return folded(scene) if self.folds else scene

@@ -12,12 +12,10 @@ import onnx_ir as ir
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.gradient.known import known_value
 from mdf_scatter.lower.builder import Builder
+from mdf_scatter.wiring import PASS
 
 Array = npt.NDArray[Any]
 Input = ir.Value | int | float | None
-
-PASS = "mdf_scatter.pass"  # noqa: S105
-"""Key of a node's `metadata_props`, which says "backward" where the node is part of a backward pass."""
 
 
 class Emitter:
@@ -178,7 +176,9 @@ class Emitter:
     def cast(self, value: ir.Value, like: ir.Value | npt.DTypeLike) -> ir.Value:
         """Return a value in the dtype of another one, or in this one."""
         dtype = self.dtype(like) if isinstance(like, ir.Value) else np.dtype(like)
-        return self.builder.cast(value, dtype, self.name)
+        if value.dtype is not None and value.dtype.numpy() == dtype:
+            return value
+        return self("Cast", value, to=int(ir.DataType.from_numpy(dtype)))
 
     def transpose(self, value: ir.Value, perm: Sequence[int]) -> ir.Value:
         """Return a value with its axes in another order."""

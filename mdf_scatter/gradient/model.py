@@ -152,7 +152,7 @@ def _differentiated(
             seed = ir.Value(name=builder.free_name(f"{name}_grad"), type=value.type, shape=value.shape)
             graph.inputs.append(seed)
             seeds[value], from_outside[name] = seed, str(seed.name)
-    gradients, stops = backward(emit, list(graph), seeds, set(targets.values()))
+    gradients, stops = backward(emit, list(graph), seeds, dict.fromkeys(targets.values()))
     results: dict[str, str] = {}
     for name, value in targets.items():
         own = emit.named(f"{name}_grad")

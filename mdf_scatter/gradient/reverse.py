@@ -58,10 +58,12 @@ def backward(
         if is_stopped(node) and _any_in(values_read(node), active) and _any_in(node.outputs, reaching)
     ]
     coming: dict[ir.Value, list[ir.Value]] = {value: [seed] for value, seed in seeds.items()}
+    passed: dict[ir.Value, ir.Value | None] = {}
     for node in reversed(nodes):
         if not any(value in coming and value in active for value in node.outputs):
             continue
         grads = tuple(_taken(emit, coming, value) for value in node.outputs)
+        passed.update(zip(node.outputs, grads, strict=True))
         inputs = _inputs(node)
         wanted = frozenset(at for at, value in enumerate(inputs) if value in active)
         call = Call(node, inputs, grads, emit.named(f"{node.name or node.op_type}_grad"), wanted)
@@ -79,7 +81,7 @@ def backward(
             if coefficient != 1:
                 sent = call.emit("Mul", sent, coefficient)
             coming.setdefault(value, []).append(sent)
-    sums = {value: _taken(emit, coming, value) for value in targets if value in coming}
+    sums = {value: passed[value] if value in passed else _taken(emit, coming, value) for value in targets}
     return {value: total for value, total in sums.items() if total is not None}, stops
 
 
