@@ -43,8 +43,12 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
     if proto.functions:
         proto = onnx.inliner.inline_local_functions(proto)
     defined = {(node.domain, node.op_type) for node in _nodes(proto.graph) if _is_defined(proto, node)}
-    if defined:
-        proto = onnx.inliner.inline_selected_functions(proto, sorted(defined), inline_schema_functions=True)
+    for operator in sorted(defined):
+        try:
+            proto = onnx.inliner.inline_selected_functions(proto, [operator], inline_schema_functions=True)
+        except RuntimeError:
+            # The inliner cannot write it out where an input is left out; then it is one without a rule.
+            continue
     typed = _inferred(proto, str(model.id))
     while _settle_branches(typed.graph):
         proto = ir.to_proto(typed)

@@ -14,6 +14,18 @@ from mdf_scatter.gradient.table import CONSTANT, RULES, Call
 from mdf_scatter.lower.functions import METADATA
 from mdf_scatter.stretches import values_read
 
+_SMOOTH = frozenset(
+    {
+        ir.DataType.FLOAT16,
+        ir.DataType.BFLOAT16,
+        ir.DataType.FLOAT,
+        ir.DataType.DOUBLE,
+        ir.DataType.COMPLEX64,
+        ir.DataType.COMPLEX128,
+    }
+)
+"""Types that gradients have; the narrower floating ones have no arithmetic in ONNX."""
+
 TRAINING, LDA_COEFF = METADATA + "training", METADATA + "lda_coeff"
 
 
@@ -97,7 +109,7 @@ def has_gradient(value: ir.Value) -> bool:
         kind = kind.elem_type
     if not isinstance(kind, ir.TensorType):
         return kind is None
-    return kind.dtype.is_floating_point() or kind.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
+    return kind.dtype in _SMOOTH
 
 
 def is_constant(node: ir.Node) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from mdf_scatter.dtypes import BFLOAT16
 from mdf_scatter.ops.op import Emit
 
-_NEUTRAL = {"add": 0, "mul": 1}
+_NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
 
 
 def scatter_form(
@@ -26,7 +26,8 @@ def scatter_form(
 
     `mean` is a sum divided by a count, rounded towards minus infinity for integers; float16 and
     bfloat16 are summed and divided in float32. Without `self`, touched elements first become what the
-    reduction leaves unchanged; for max and min, any of the updates does.
+    reduction leaves unchanged: for max and min an infinity, which ties with no finite update, or any of the
+    updates where the dtype has none.
 
     Args:
         op_type: "ScatterND" or "ScatterElements".
@@ -43,7 +44,7 @@ def scatter_form(
     """
     if reduction == "mean":
         return _mean(emit, op_type, data, indices, updates, include_self, attributes)
-    if not include_self and reduction in ("max", "min"):
+    if not include_self and reduction in ("max", "min") and not _has_infinity(emit.dtype(data)):
         data = emit(op_type, data, indices, updates, **attributes)
     elif not include_self and reduction in _NEUTRAL:
         data = _overwritten(emit, op_type, data, indices, updates, _NEUTRAL[reduction], attributes)
@@ -88,7 +89,7 @@ def _overwritten(
     data: Any,
     indices: Any,
     updates: Any,
-    value: int,
+    value: float,
     attributes: dict[str, Any],
 ) -> Any:
     """Write `value` where there are updates."""
@@ -99,3 +100,7 @@ def _overwritten(
         neutral = np.negative(neutral)
     filled = emit("Expand", emit.constant(neutral), emit("Shape", updates))
     return emit(op_type, data, indices, filled, **attributes)
+
+
+def _has_infinity(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype == BFLOAT16
