@@ -19,7 +19,7 @@ from mdf_scatter.plan import Plan
 
 Array = npt.NDArray[Any]
 
-STEPS = (1e-6, 1e-5, 1e-4, 1e-7)
+STEPS = (1e-6, 1e-5, 1e-4, 1e-7, 1e-8)
 """Lengths to move by, until one agrees: engines compute some operators to float32 only, and functions bend."""
 AWAY = 1e-3
 DIRECTIONS = 3

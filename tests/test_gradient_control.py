@@ -366,6 +366,21 @@ def test_what_changes_its_shape_is_refused() -> None:
     )
 
 
+def test_a_result_that_no_turn_reads_may_begin_as_anything() -> None:
+    """Paddle's exporter carries such results, from a scalar that stands for nothing."""
+    text = """g (int64 n, double[2, 3] h0, double[3] w) => (double[2, 3] out) <double nothing = {0.0}> {
+        h, result = Loop <body = turn (int64 i, bool going, double[2, 3] hp, double[2, 3] no) => (on, hn, rn) {
+            on = Identity(going)
+            a = Mul(hp, w)
+            hn = Tanh(a)
+            rn = Exp(hn)
+        }> (n, , h0, nothing)
+        out = Neg(result)
+    }"""
+    found = model(text)
+    check_model(found, {"n": np.array(3), "h0": normal(2, 3), "w": normal(3)}, wrt=["h0", "w"])
+
+
 def test_what_is_no_tensor_is_refused_where_its_values_are_needed() -> None:
     text = """g (double[3] x) => (double[3] y) {
         n = Constant <value = int64 {3}> ()

@@ -162,15 +162,17 @@ class Body:
         for state in states:
             before = self.now[state.before]
             if before in active and self._here(state.after) in reaching:
-                self.check_stacks(state)
-                given[state] = self.slot(f"{state.before.name}_grad_after", before, before.shape)
+                like = self._here(state.after) if self._is_written_anew(state) else before
+                if like is before:
+                    self.check_stacks(state)
+                given[state] = self.slot(f"{state.before.name}_grad_after", before, like.shape)
                 coming.append((state.after, given[state]))
         multiplied = {value: node for value in captured if (node := self._sole_product(value)) is not None}
         ends = [multiplied[value].outputs[0] if value in multiplied else value for value in captured]
         ends += [*here.values(), *(self.now[state.before] for state in given)]
         found = self.gradients(coming, ends)
         carried = [
-            Carried(state.position, state.grad, grad, self._or_zeros(found, self.now[state.before]))
+            Carried(state.position, state.grad, grad, self._sent(found, state, grad))
             for state, grad in given.items()
         ]
         products = []
@@ -258,8 +260,19 @@ class Body:
     def _here(self, value: ir.Value) -> ir.Value:
         return self.now.get(value, value)
 
-    def _or_zeros(self, found: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
-        return found[value] if value in found else self.emit.zeros_like(value)
+    def _is_written_anew(self, state: State) -> bool:
+        """Tell whether no turn reads what a state was: then what it is at first may be of any shape."""
+        before = self.now[state.before]
+        return (
+            not before.uses() and state.after is not state.before and state.position not in self._call.wanted
+        )
+
+    def _sent(self, found: Mapping[ir.Value, ir.Value], state: State, grad: ir.Value) -> ir.Value:
+        """Return the gradient of a state before the turn, for that of the state after it."""
+        before = self.now[state.before]
+        if before in found:
+            return found[before]
+        return self.emit.zeros_like(grad if self._is_written_anew(state) else before)
 
     def _active(self, states: Sequence[State], targets: set[ir.Value]) -> set[ir.Value]:
         """Return the targets, and the states that change with them, in this turn or a later one."""

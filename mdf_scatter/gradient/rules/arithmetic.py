@@ -29,6 +29,8 @@ def sub(call: Call) -> Sequence[Gradient]:
 def mul(call: Call) -> Sequence[Gradient]:
     """Z = a * b."""
     emit, a, b = call.emit, call.input(0), call.input(1)
+    if a is b:
+        return [lambda: emit("Mul", emit("Mul", call.grad, 2), a)]
     return [
         lambda: emit.sum_to(emit("Mul", call.grad, b), a),
         lambda: emit.sum_to(emit("Mul", call.grad, a), b),

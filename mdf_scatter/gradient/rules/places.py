@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.dtypes import BFLOAT16
-from mdf_scatter.gradient.emitter import Emitter
+from mdf_scatter.gradient.emitter import Emitter, static_shape
 
 _WRITTEN_OUT = 1024
 """Numbers in a row up to which they are a constant; a Range makes more of them faster than a file does."""
@@ -50,7 +50,10 @@ class Places:
     @cached_property
     def positions(self) -> ir.Value:
         """The position in data, flat, of each element of updates, flat: int64[N * S]."""
-        emit, size = self.emit, self.emit.known(self.row_size)
+        emit, size, shape = self.emit, self.emit.known(self.row_size), static_shape(self.data)
+        if shape is not None and math.prod(shape) <= _WRITTEN_OUT:
+            own = emit.constant(np.arange(math.prod(shape)).reshape(shape))
+            return folded(emit, flat(emit, self.look(own)))
         if size is not None and size[0] == 1:
             return flat(emit, self.rows)
         starts = emit("Unsqueeze", emit("Mul", self.rows, self.row_size), emit.integers([-1]))
