@@ -28,7 +28,8 @@ from mdf_scatter.stretches import values_read
 SETTINGS = frozenset(
     {
         ("BatchNormalization", 3), ("BatchNormalization", 4), ("Clip", 1), ("Clip", 2), ("Dropout", 1),
-        ("Pad", 2), ("Pow", 1), ("Resize", 1), ("Resize", 2), ("Range", 0), ("Range", 1), ("Range", 2),
+        ("OneHot", 1), ("Pad", 2), ("Pow", 1), ("Range", 0), ("Range", 1), ("Range", 2), ("Resize", 1),
+        ("Resize", 2),
     }
 )  # fmt: skip
 """Inputs of operators that set how they work, by position: what is read only there is not trained."""

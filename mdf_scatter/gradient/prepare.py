@@ -10,8 +10,7 @@ import onnx.inliner
 import onnx_ir as ir
 from modeci_mdf.mdf import Model
 
-from mdf_scatter.errors import UnsupportedError
-from mdf_scatter.gradient.known import known_value
+from mdf_scatter.gradient.inference import typed
 from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.lower import lower
 from mdf_scatter.lower.builder import WORKING_OPSET
@@ -49,70 +48,7 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
         except RuntimeError:
             # The inliner cannot write it out where an input is left out; then it is one without a rule.
             continue
-    typed = _inferred(proto, str(model.id))
-    while _settle_branches(typed.graph):
-        proto = ir.to_proto(typed)
-        # Types of what a branch gave were those of both branches.
-        del proto.graph.value_info[:]
-        typed = _inferred(proto, str(model.id))
-    return typed
-
-
-def _inferred(proto: onnx.ModelProto, name: str) -> ir.Model:
-    for node in proto.graph.node:
-        if node.op_type == "Loop" and node.domain == "":
-            _type_carried(proto.graph, node)
-    try:
-        return ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True))
-    except onnx.shape_inference.InferenceError as error:
-        raise UnsupportedError(f"model {name!r}: {str(error).splitlines()[0]}") from error
-
-
-def _type_carried(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """Give what a Loop carries the rank that its body declares; inference gives it none where sizes vary."""
-    body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
-    known = {
-        value.name for value in (*graph.value_info, *graph.output) if value.type.tensor_type.HasField("shape")
-    }
-    for name, declared in zip(node.output, body.input[2:], strict=False):
-        if name and name not in known and declared.type.tensor_type.HasField("shape"):
-            value = graph.value_info.add(name=name, type=declared.type)
-            for size in value.type.tensor_type.shape.dim:
-                size.ClearField("value")
-
-
-def _settle_branches(graph: ir.Graph) -> bool:
-    """Put, for each If whose condition is known, the nodes of its branch in its place; tell whether any was.
-
-    Exporters write such conditions on ranks; what stands in both branches has no known rank.
-    """
-    opset, found = graph.opset_imports[""], False
-    for node in list(graph):
-        condition = node.inputs[0] if node.domain == "" and node.op_type == "If" else None
-        known = None if condition is None else known_value(condition, opset)
-        if known is not None:
-            _put(graph, node, node.attributes["then_branch" if known.item() else "else_branch"].as_graph())
-            found = True
-    return found
-
-
-def _put(graph: ir.Graph, node: ir.Node, branch: ir.Graph) -> None:
-    """Put the nodes of a branch in the place of an If."""
-    results = list(branch.outputs)
-    branch.outputs.clear()
-    for name in list(branch.initializers):
-        graph.register_initializer(branch.initializers.pop(name))
-    for inner in list(branch):
-        branch.remove(inner)
-        graph.insert_before(node, inner)
-    for old, new in zip(node.outputs, results, strict=True):
-        if old.is_graph_output():
-            last = ir.node("Identity", [new], name=f"{node.name}.{old.name}")
-            graph.insert_before(node, last)
-            last.outputs[0].type, last.outputs[0].name = old.type, old.name
-            old.name, new = f"{old.name}.both", last.outputs[0]
-        old.replace_all_uses_with(new, replace_graph_outputs=True)
-    graph.remove(node, safe=True)
+    return typed(proto, str(model.id))
 
 
 def _is_defined(proto: onnx.ModelProto, node: onnx.NodeProto) -> bool:
