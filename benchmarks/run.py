@@ -21,8 +21,14 @@ HEAD = """# Benchmarks
 Times of one call; a column `/ name` is ours over the other's, so that under 1 ours is faster. Every call of
 a row gets the same arrays; the calls take turns and the median counts. Our answer has to equal, bit for bit,
 that of NumPy's own sequential loops (in float32 for float16 and bfloat16); the others', who may add in any
-order, have to be close. `/ floor` is ours over the time in which the bytes that must move can be copied;
-elements at random places cost their whole cache line in this count only where the result is `out=data`.
+order, and gradients have to be close. `/ floor` is ours over the time in which the bytes that must move can
+be copied; elements at random places cost their whole cache line in this count only where the result is
+`out=data`.
+
+A row of a graph is one evaluation of it, ours in a `Runner`. In onnxruntime the same graph, exported, takes
+the cache as an input and gives it as an output, which is fed back; `onnxruntime, bound` has all of them bound
+to memory of its own. `modeci-mdf` is a node in its own engine: with our functions registered, and with its
+own.
 
 """
 

@@ -6,18 +6,18 @@ there; our operators therefore never reach it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
 from mdf_scatter.attributes import sparse_array
+from mdf_scatter.buffers import Step, Values, endings, in_order
 from mdf_scatter.collector import collector_paused
-from mdf_scatter.errors import OperatorError
 from mdf_scatter.lower.functions import NODE
 from mdf_scatter.lower.protos import noted
 from mdf_scatter.ops import OPS
+from mdf_scatter.own_steps import Lookup, Operator, SecondName, with_lookups
 from mdf_scatter.segment import Segment
 from mdf_scatter.stretches import Stretches, holds_family
 from mdf_scatter.tensors import array_of
@@ -25,14 +25,8 @@ from mdf_scatter.tensors import array_of
 Arrays = dict[str, Any]
 """Values by name: arrays, and lists, dicts or None for what is no tensor."""
 
-
-class _Step(Protocol):
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the values it computes from."""
-
-    def run(self, values: Arrays) -> None:
-        """Compute this step's values from those that are there, and add them."""
+_START = -1
+"""The stage of what is there from the start; as one of ours, it makes no cut."""
 
 
 class Plan:
@@ -58,57 +52,78 @@ class Plan:
         }
         for tensor in noted(graph, "sparse_initializer") or ():
             self._constants[tensor.values.name] = sparse_array(tensor)
-        self._steps: list[_Step] = _steps(model, self._constants)
-        self._last_reader: dict[str, int] = {}
-        for position, step in enumerate(self._steps):
-            self._last_reader.update(dict.fromkeys(step.reads, position))
+        steps = with_lookups(_steps(model, self._constants), self.outputs)
+        self._roots = _roots(steps)
+        self._steps = in_order(steps, self._roots)
+        self._endings = endings(self._steps, self._roots, self.outputs)
+        self._let_overwrite()
 
     def run(self, inputs: Mapping[str, Any]) -> Arrays:
         """Compute the graph's outputs.
 
         Args:
-            inputs: A value for each graph input that has no default.
+            inputs: A value for each graph input that has no default. Their arrays are not changed.
+
+        Returns:
+            A value for each output, in memory of its own.
 
         Raises:
             OperatorError: One of our operators cannot work on what reaches it.
             EvaluationError: Another operator fails.
         """
-        values = self._constants | dict(inputs)
-        kept = set(self.outputs)
-        for position, step in enumerate(self._steps):
-            step.run(values)
-            for name in step.reads:
-                if self._last_reader[name] == position and name not in kept:
-                    values.pop(name, None)
-        return {name: values[name] for name in self.outputs}
+        return self.values(inputs).take(self.outputs)
 
+    def values(self, inputs: Mapping[str, Any], kept: Collection[str] = ()) -> Values:
+        """Compute the graph's outputs, which may share memory with each other, inputs and constants.
 
-@dataclass(frozen=True)
-class _Scatter:
-    """One of our operators."""
+        Args:
+            inputs: See `run`.
+            kept: Names of inputs whose arrays, each in memory of its own, may be overwritten: nobody else
+                reads them. If the run fails, they are as they were.
 
-    op_type: str
-    name: str
-    reads: tuple[str, ...]
-    writes: str
-    attributes: Mapping[str, Any]
-
-    def run(self, values: Arrays) -> None:
+        Raises:
+            OperatorError: See `run`.
+            EvaluationError: See `run`.
+        """
+        values = Values(self._constants | dict(inputs), kept, self._roots)
         try:
-            values[self.writes] = OPS[self.op_type].forward(
-                *(values[name] for name in self.reads), **self.attributes
-            )
-        except OperatorError as error:
-            raise error.at(self.name) from error
+            for step, ending in zip(self._steps, self._endings, strict=True):
+                step.run(values)
+                for name in ending:
+                    del values[name]
+        except BaseException:
+            values.undo()
+            raise
+        return values
+
+    def _let_overwrite(self) -> None:
+        """Tell the operators that are the last to read their first input that its memory is free."""
+        able = [place for place, step in enumerate(self._steps) if not isinstance(step, SecondName)]
+        for place in able:
+            step = self._steps[place]
+            if isinstance(step, Operator | Lookup) and step.overwritable in self._endings[place]:
+                first, *others = (self._roots.get(name, name) for name in step.reads)
+                if first not in others:
+                    self._steps[place] = step.in_place(is_last=place == able[-1])
 
 
-def _steps(model: ir.Model, constants: Arrays) -> list[_Step]:
+def _roots(steps: Sequence[Step]) -> dict[str, str]:
+    """Return for each second name the first one."""
+    roots: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, SecondName):
+            roots[step.writes[0]] = roots.get(step.reads[0], step.reads[0])
+    return roots
+
+
+def _steps(model: ir.Model, constants: Arrays) -> list[Step]:
     """Cut the graph where our operators stand.
 
-    Nodes get a stage: even ones are for onnxruntime, odd ones for us. A node's stage is the first of its
-    kind that comes after, or is, that of each node it reads from; so there are as few cuts as the
-    longest alternation in the graph. A node with our operators inside it, in a subgraph or a function,
-    runs in ONNX's reference evaluator, where they are ours too.
+    Nodes get a stage: even ones are for onnxruntime, odd ones, from -1 on, for us. A node's stage is the
+    first of its kind that comes after, or is, that of each node it reads from; so there are as few cuts as
+    the longest alternation in the graph. A node with our operators inside it, in a subgraph or a function,
+    runs in ONNX's reference evaluator, where they are ours too. An Identity of what onnxruntime has not
+    made is ours: it moves nothing here.
     """
     stage: dict[str, int] = {}
     others: dict[int, list[ir.Node]] = {}
@@ -116,33 +131,33 @@ def _steps(model: ir.Model, constants: Arrays) -> list[_Step]:
     inside = holds_family(model)
     stretches = Stretches(model, constants)
     for node in model.graph:
-        own = _is_ours(model, node) or node in inside
-        earliest = max((stage.get(name, 0) for name in stretches.reads(node)), default=0)
+        earliest = max((stage.get(name, _START) for name in stretches.reads(node)), default=_START)
+        names_ours = _is_of(model, node, ("Identity",)) and earliest % 2 == 1
+        own = names_ours or _is_of(model, node, OPS) or node in inside
         place = earliest if earliest % 2 == own else earliest + 1
         stage.update(dict.fromkeys((str(value.name) for value in node.outputs), place))
         (ours if own else others).setdefault(place, []).append(node)
-    steps: list[_Step] = []
+    steps: list[Step] = []
     for place in sorted({*ours, *others}):
         for node in ours.get(place, ()):
             if node in inside:
                 steps.append(Segment(stretches.model([node]), by_reference=True))
             else:
-                steps.append(_scatter(node))
+                steps.append(_step(node))
         if place in others:
             steps += stretches.segments(others[place])
     return steps
 
 
-def _is_ours(model: ir.Model, node: ir.Node) -> bool:
-    return node.domain == "" and node.op_type in OPS and ("", node.op_type, "") not in model.functions
+def _is_of(model: ir.Model, node: ir.Node, op_types: Collection[str]) -> bool:
+    return node.domain == "" and node.op_type in op_types and ("", node.op_type, "") not in model.functions
 
 
-def _scatter(node: ir.Node) -> _Scatter:
+def _step(node: ir.Node) -> SecondName | Operator:
+    reads = tuple(str(value.name) for value in node.inputs if value is not None)
+    writes = (str(node.outputs[0].name),)
+    if node.op_type == "Identity":
+        return SecondName(reads, writes)
     attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    return _Scatter(
-        op_type=node.op_type,
-        name=str(node.meta.get(NODE) or node.name or ""),
-        reads=tuple(str(value.name) for value in node.inputs if value is not None),
-        writes=str(node.outputs[0].name),
-        attributes=attributes,
-    )
+    name = str(node.meta.get(NODE) or node.name or "")
+    return Operator(node.op_type, name, reads, writes, attributes)

@@ -10,6 +10,7 @@ The only module that touches modeci-mdf's private parts. Facts that decide how:
 - Its `onnx::` functions are opset 15 and lose dtypes; `host_onnx` computes those of lifted graphs.
 - It looks for the names in an expression piece by piece, and fails where a subscript stands inside
   parentheses: `(x[1] + 1)`. Here the names of such an expression come from its syntax tree.
+- It writes texts of all arrays in scope for each expression; `host_values` finds plain values without.
 - It prints while it is built and run, even where it was told not to.
 - A port that adds or multiplies does so in place, in the array that another node's output still is.
 - It keeps the edges into a node, and nodes that do not wait for each other, in sets: which edge is the
@@ -27,6 +28,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.host_nodes import Versioned, prepared
 from mdf_scatter.host_onnx import evaluate_onnx
+from mdf_scatter.host_values import at_a_glance
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.arguments import check_lda_coeff, check_training
 from mdf_scatter.wiring import onnx_metadata
@@ -156,7 +159,7 @@ def _settle() -> None:
 
 def _install() -> None:
     from modeci_mdf import execution_engine
-    from modeci_mdf.functions.standard import mdf_functions
+    from modeci_mdf.functions.standard import create_python_expression, mdf_functions
 
     for op in OPS.values():
         names = [op.name] if "::" in op.name else [op.name, f"onnx::{op.name}"]
@@ -164,6 +167,11 @@ def _install() -> None:
             _replace(mdf_functions, name, _registration(op))
     _replace(vars(execution_engine), "print", _print_if_verbose)
     _replace(vars(execution_engine), "set", _OrderedSet)
+    calls = {_CALL.format(name=name): partial(evaluate, name) for name in OPS}
+    quick = at_a_glance(execution_engine.evaluate_params_modelspec, calls)
+    _replace(vars(execution_engine), "evaluate_params_modelspec", quick)
+    # It rewrites the text of a function, which does not change, with ten patterns at each evaluation.
+    _replace(vars(execution_engine), "create_python_expression", cache(create_python_expression))
     names = execution_engine.get_required_variables_from_expression
     _replace(vars(execution_engine), names.__name__, _finding_names(names))
     graph, node = execution_engine.EvaluableGraph, execution_engine.EvaluableNode
@@ -215,8 +223,11 @@ def _not_in_place(set_value: Callable[..., None]) -> Callable[..., None]:
             value = self.curr_value + value
         elif self.curr_value is not None and self.input_port.reduce == "multiply":
             value = self.curr_value * value
-        self.curr_value = None
-        set_value(self, value)
+        if self.verbose:
+            self.curr_value = None
+            set_value(self, value)
+        else:
+            self.curr_value = value
 
     return wrapper
 
@@ -243,26 +254,26 @@ class _OrderedSet(dict[Any, None]):
 
 def _prepared(init: Callable[..., None]) -> Callable[..., None]:
     def wrapper(self: Any, node: Node, *args: Any, **kwargs: Any) -> None:
-        own, operators = prepared(node, _opset.get())
-        with _lock:
-            for operator in operators:
-                _register_versioned(operator)
+        own, self.versioned = prepared(node, _opset.get())
+        _register_versioned(self.versioned)
         init(self, own, *args, **kwargs)
 
     return wrapper
 
 
-def _register_versioned(operator: Versioned) -> None:
+def _register_versioned(operators: Iterable[Versioned]) -> None:
     from modeci_mdf.functions.standard import mdf_functions
 
-    if str(operator) not in mdf_functions:
-        entry: dict[str, Any] = {
-            "description": f"ONNX {operator.op_type}, opset {operator.opset}.",
-            "arguments": [],
-            "expression_string": _VERSIONED_CALL.format(operator=operator),
-            "function": None,
-        }
-        _replace(mdf_functions, str(operator), entry)
+    for operator in operators:
+        if str(operator) not in mdf_functions:
+            entry: dict[str, Any] = {
+                "description": f"ONNX {operator.op_type}, opset {operator.opset}.",
+                "arguments": [],
+                "expression_string": _VERSIONED_CALL.format(operator=operator),
+                "function": None,
+            }
+            with _lock:
+                _replace(mdf_functions, str(operator), entry)
 
 
 def _naming_failures(evaluate_node: Callable[..., None]) -> Callable[..., None]:
@@ -270,6 +281,8 @@ def _naming_failures(evaluate_node: Callable[..., None]) -> Callable[..., None]:
         token = _failure.set(None)
         try:
             _give_types(self)
+            # What it needs may have been removed since it was made; or it was made before anything was there.
+            _register_versioned(getattr(self, "versioned", ()))
             evaluate_node(self, *args, **kwargs)
         except Exception:
             failure = _failure.get()

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from modeci_mdf.mdf import Graph, Model
 
 from mdf_scatter.checks import refuse
-from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import (
     EvaluationError,
     InputError,
@@ -20,18 +19,15 @@ from mdf_scatter.errors import (
     listed,
 )
 from mdf_scatter.expressions import ExpressionError
-from mdf_scatter.inputs import checked_inputs
+from mdf_scatter.inputs import Inputs, leaves_open
 from mdf_scatter.lower import lower_evaluation
 from mdf_scatter.lower.builder import WEAK
 from mdf_scatter.lower.evaluation import Evaluation, Kept, Key
 from mdf_scatter.plan import Plan
 from mdf_scatter.plugin import registered
-from mdf_scatter.structured import structured_type
 from mdf_scatter.wiring import (
-    GraphInput,
     GraphOutput,
     declared_shape,
-    default_value,
     graph_inputs,
     graph_outputs,
     sole_graph,
@@ -68,7 +64,7 @@ def run(
             from people you would take a program from.
 
     Returns:
-        An array for each graph output, by output name.
+        An array for each graph output, by output name, in memory of its own.
 
     Raises:
         ModelError: `check` finds an error in the model.
@@ -82,6 +78,10 @@ def run(
 
 class Runner:
     """A model that is built once and called many times; state is kept between calls.
+
+    A state that a scatter updates is updated in place: a step costs what its updates cost. What is handed
+    out is a copy where it is a state too, and no later call changes it. An evaluation that fails leaves the
+    state as it was. Calls of one runner that keeps state are not to overlap.
 
     Args:
         model: The model; its first graph runs. Later changes of it are not seen.
@@ -99,6 +99,7 @@ class Runner:
         refuse(model, trust=trust and engine != "onnx")
         self._model = model
         self._graph = sole_graph(model)
+        self._inputs = Inputs(self._graph)
         self._chosen = engine
         self._engine: _OnnxEngine | _HostEngine | None = None
 
@@ -112,7 +113,7 @@ class Runner:
         """Evaluate the graph; see `run` for arguments, result and errors."""
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
-        arrays = checked_inputs(self._graph, inputs or {})
+        arrays = self._inputs.checked(inputs or {})
         if self._engine is None:
             self._engine = self._start(arrays)
         return self._engine.run(arrays, steps, time_increment)
@@ -153,8 +154,8 @@ class _OnnxEngine:
     def __init__(self, model: Model, *, fixed_shapes: bool = False) -> None:
         self._model = model
         self._fixed_shapes = fixed_shapes
-        self._open = [item for item in graph_inputs(sole_graph(model)) if fixed_shapes or _leaves_open(item)]
-        self._plans: dict[tuple[Any, ...], tuple[Plan, Evaluation]] = {}
+        self._open = [item for item in graph_inputs(sole_graph(model)) if fixed_shapes or leaves_open(item)]
+        self._plans: dict[tuple[Any, ...], _Planned] = {}
         self._state: dict[Key, npt.NDArray[Any]] | None = None
         self._types: dict[Key, Kept] | None = None
 
@@ -164,46 +165,48 @@ class _OnnxEngine:
         Raises:
             UnsupportedError: One of them has no form in ONNX.
         """
-        plan = self._plan(arrays, None, timed=False)
-        if plan[1].state:
+        first = self._planned(arrays, None, timed=False).evaluation
+        if first.state:
             for timed in (True, False):
-                later = Evaluation(plan[1].left, time_increment=timed)
+                later = Evaluation(first.left, time_increment=timed)
                 lower_evaluation(self._model, self._given(arrays), later)
 
     def run(self, arrays: Arrays, steps: int, time_increment: float | None) -> Arrays:
-        """Evaluate the graph a number of times."""
-        for _ in range(steps):
+        """Evaluate the graph a number of times.
+
+        What is kept is in memory of its own, which a scatter may overwrite; so what is handed out is a copy
+        where it is kept too.
+        """
+        for remaining in reversed(range(steps)):
             timed = time_increment is not None and self._types is not None
-            plan, evaluation = self._plan(arrays, self._types, timed=timed)
+            planned = self._planned(arrays, self._types, timed=timed)
             values = arrays
             if self._state is not None:
-                before = {str(value.name): self._state[key] for key, value in evaluation.inputs.items()}
-                values = arrays | before
-            if evaluation.time is not None:
-                values = values | {str(evaluation.time.name): np.asarray(time_increment, np.float64)}
-            results = plan.run(values)
-            if evaluation.state:
-                left = {key: results.pop(str(value.name)) for key, value in evaluation.outputs.items()}
+                values = values | {name: self._state[key] for key, name in planned.reads.items()}
+            if planned.time is not None:
+                values = values | {planned.time: np.asarray(time_increment, np.float64)}
+            made = planned.plan.values(values, planned.kept)
+            results = made.take([*planned.leaves.values(), *(() if remaining else planned.results.values())])
+            if planned.leaves:
+                left = {key: results.pop(name) for key, name in planned.leaves.items()}
                 self._state = (self._state or {}) | left
                 self._types = (self._types or {}) | {
-                    key: Kept(array.dtype, array.shape, evaluation.outputs[key].meta.get(WEAK))
-                    for key, array in left.items()
+                    key: Kept(array.dtype, array.shape, planned.weak[key]) for key, array in left.items()
                 }
-        return results
+        return {name: results[inside] for name, inside in planned.results.items()}
 
     def reset(self) -> None:
         """Forget all state."""
         self._state = self._types = None
 
-    def _plan(
-        self, arrays: Arrays, before: dict[Key, Kept] | None, *, timed: bool
-    ) -> tuple[Plan, Evaluation]:
+    def _planned(self, arrays: Arrays, before: dict[Key, Kept] | None, *, timed: bool) -> _Planned:
         given = self._given(arrays)
         key = (tuple(given.items()), None if before is None else tuple(before.items()), timed)
         if key not in self._plans:
             evaluation = Evaluation(before, time_increment=timed)
             model = lower_evaluation(self._model, given, evaluation)
-            self._plans[key] = (Plan(model), evaluation)
+            names = [item.name for item in graph_outputs(sole_graph(self._model))]
+            self._plans[key] = _Planned(Plan(model), evaluation, names)
         return self._plans[key]
 
     def _given(self, arrays: Arrays) -> dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]]:
@@ -218,11 +221,32 @@ class _OnnxEngine:
         }
 
 
-def _leaves_open(item: GraphInput) -> bool:
-    if structured_type(item.port.type) is not None:
-        return False
-    untyped = item.port.type is None or dtype_of(item.port.type) is None
-    return untyped or (declared_shape(item.port) is None and default_value(item) is not None)
+class _Planned:
+    """One evaluation of the graph, ready to run.
+
+    Args:
+        plan: The lowered evaluation.
+        evaluation: What it reads of the one before, and what it leaves.
+        names: Names of the graph's outputs, in order.
+
+    Attributes:
+        reads: Names in the plan of what it reads.
+        leaves: Names in the plan of what it leaves.
+        weak: See `Kept`.
+        results: Names in the plan of the graph's outputs, by name.
+        kept: Names of what it reads and leaves anew, so that nobody reads the old one.
+        time: Name of the step of time, where it is read.
+    """
+
+    def __init__(self, plan: Plan, evaluation: Evaluation, names: Sequence[str]) -> None:
+        self.plan = plan
+        self.evaluation = evaluation
+        self.reads = {key: str(value.name) for key, value in evaluation.inputs.items()}
+        self.leaves = {key: str(value.name) for key, value in evaluation.outputs.items()}
+        self.weak = {key: value.meta.get(WEAK) for key, value in evaluation.outputs.items()}
+        self.results = dict(zip(names, plan.outputs, strict=False))
+        self.kept = frozenset(name for key, name in self.reads.items() if key in self.leaves)
+        self.time = None if evaluation.time is None else str(evaluation.time.name)
 
 
 class _HostEngine:

@@ -9,7 +9,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from mdf_scatter.buffers import Values
 from mdf_scatter.errors import EvaluationError, OperatorError
+
+_Way = Callable[[dict[str, Any]], Sequence[Any]]
 
 _WITHOUT_NUMPY = ("bfloat16", "float8", "float4", "float6", "int4", "int2", "optional", "complex")
 """What stands in the names of types that onnxruntime's Python interface does not take or give as they are."""
@@ -24,8 +27,13 @@ class Segment:
             cannot run the stretch, onnxruntime does, on one thread, so that no two updates race.
     """
 
+    overwritable = None
+
     def __init__(self, model: onnx.ModelProto, *, by_reference: bool = False) -> None:
         self.reads = tuple(value.name for value in model.graph.input)
+        self.writes = tuple(value.name for value in model.graph.output)
+        self._kinds = [value.type for value in model.graph.output]
+        self._gives_tensors = all(kind.HasField("tensor_type") for kind in self._kinds)
         self._model = model
         self._by_reference = by_reference
         self._session: Any = None
@@ -44,7 +52,7 @@ class Segment:
         """Whether onnxruntime runs it; where types are not known yet, that shows with the first values."""
         return self._session is not None or not self._is_open
 
-    def run(self, values: dict[str, Any]) -> None:
+    def run(self, values: Values) -> None:
         """Compute the stretch's outputs from the values that are there, and add them.
 
         Raises:
@@ -56,19 +64,24 @@ class Segment:
             self._open(_typed(self._model, feed))
         ways = [self._in_onnxruntime] if self._session is not None else []
         ways.insert(0 if self._by_reference else len(ways), self._in_evaluator)
-        results = self._first(ways, feed)
-        for value, result in zip(self._model.graph.output, results, strict=True):
-            values[value.name] = _plain(_opened(result, value.type))
+        results, way = self._first(ways, feed)
+        results = [_plain(_opened(result, kind)) for result, kind in zip(results, self._kinds, strict=True)]
+        values.update(zip(self.writes, results, strict=True))
+        if way == self._in_onnxruntime and self._gives_tensors:
+            # It writes each tensor that it gives into memory of its own.
+            values.own(self.writes)
+        else:
+            values.share(self.reads)
 
-    def _first(self, ways: Sequence[Callable[[dict[str, Any]], Sequence[Any]]], feed: dict[str, Any]) -> Any:
-        """Return the results of the first way that works.
+    def _first(self, ways: Sequence[_Way], feed: dict[str, Any]) -> tuple[Sequence[Any], _Way]:
+        """Return the results of the first way that works, and which one that is.
 
         Each engine lacks something that ONNX defines and the other has; what is wrong fails in both.
         """
         failure: Exception | None = None
         for way in ways:
             try:
-                return way(feed)
+                return way(feed), way
             except OperatorError:
                 raise
             except Exception as error:  # onnxruntime and the reference evaluator raise what they please
@@ -89,7 +102,7 @@ class Segment:
             name: np.require(value, requirements="C") if isinstance(value, np.ndarray) else value
             for name, value in feed.items()
         }
-        return list(self._session.run([value.name for value in self._model.graph.output], contiguous))
+        return list(self._session.run(self.writes, contiguous))
 
     def _in_evaluator(self, feed: dict[str, Any]) -> Sequence[Any]:
         if self._evaluator is None:
@@ -98,7 +111,7 @@ class Segment:
             from mdf_scatter.onnx_plugin import NEW_OPS
 
             self._evaluator = ReferenceEvaluator(_with_whole_loops(self._model), new_ops=NEW_OPS)
-        return list(self._evaluator.run([value.name for value in self._model.graph.output], feed))
+        return list(self._evaluator.run(list(self.writes), feed))
 
 
 def is_typed(model: onnx.ModelProto) -> bool:

@@ -19,7 +19,7 @@ from mdf_scatter.plan import Plan
 
 Array = npt.NDArray[Any]
 
-STEPS = (1e-6, 1e-5, 1e-4, 1e-7, 1e-8)
+STEPS = (1e-6, 1e-5, 1e-4, 1e-8, 1e-9)
 """Lengths to move by, until one agrees: engines compute some operators to float32 only, and some bend."""
 AWAY = 1e-3
 DIRECTIONS = 3
@@ -42,7 +42,7 @@ def outcome(proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> str:
         return f"without: {error}"
     except UnsupportedError as error:
         return f"without: {error}"
-    onnx.checker.check_model(mdf_scatter.to_onnx(gradient), full_check=True)
+    onnx.checker.check_model(mdf_scatter.to_onnx(gradient))
     outside = gradient.graphs[0].metadata["gradient"]["of"]
     forward = mdf_scatter.run(model, inputs)
     given = {seed: np.ones_like(forward[name]) for name, seed in outside.items() if seed is not None}

@@ -15,9 +15,9 @@ from samples import reductions_of, same, samples
 
 from mdf_scatter.bench import Row, measure, peers, table
 from mdf_scatter.bench.workloads import WORKLOADS, Workload, floor_bytes
-from mdf_scatter.dtypes import STANDARD
+from mdf_scatter.dtypes import STANDARD, dtype_of
 from mdf_scatter.errors import InputError
-from mdf_scatter.kernels import reference, rows, scatter_rows, threads
+from mdf_scatter.kernels import along, reference, rows, scatter_rows, threads
 from mdf_scatter.kernels.threads import in_parts, num_threads, set_num_threads
 from mdf_scatter.ops.gather_elements import gather_elements
 from mdf_scatter.ops.gather_nd import gather_nd
@@ -44,6 +44,7 @@ def always(monkeypatch, all_cores):
     monkeypatch.setattr(rows, "CACHE", 0)
     monkeypatch.setattr(rows, "THREADS_OF_NARROW_ROWS", 2)
     monkeypatch.setattr(threads, "PART", 1)
+    monkeypatch.setattr(along, "TABLE", 0)
 
 
 def check_rows(rng, dtype, reduction, include_self=True):
@@ -84,6 +85,59 @@ def test_random_calls_by_loops(always, name, count):
     set_num_threads(count)
     outcomes = check_random_calls(name, np.random.default_rng(count), 500)
     assert min(outcomes.values()) > 20
+
+
+def check_columns(rng, dtype, reduction):
+    pool = samples(dtype)
+    for shape in ((5, 8), (2, 7, 19), (3, 4, 5, 4)):
+        axis = 1 if len(shape) > 2 else 0
+        wide = (*shape[:axis], 2 * shape[axis] + 1, *shape[axis + 1 :])
+        data, updates = pool[rng.integers(0, len(pool), shape)], pool[rng.integers(0, len(pool), wide)]
+        indices = rng.integers(-shape[axis], shape[axis], wide)
+        assert along._columns_for(data, wide, axis) is not None
+        places = np.stack(np.indices(wide), axis=-1)
+        places[..., axis] = indices
+        expected = reference.scatter_nd(data, places, updates, reduction)
+        for count in THREADS:
+            set_num_threads(count)
+            result = scatter_elements(data, indices, updates, axis, reduction)
+            assert same(result, expected, computed=reduction != "none"), (dtype, reduction, count)
+            gathered = gather_elements(data, indices, axis)
+            assert same(gathered, np.take_along_axis(data, indices, axis)), (dtype, count)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_loops_over_columns_equal_reference(always, reduction):
+    check_columns(np.random.default_rng(6), "float32", reduction)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [name for name in NUMBERS if 4 <= dtype_of(name).itemsize <= 8])
+def test_loops_over_columns_equal_reference_for_every_dtype(always, dtype):
+    for reduction in reductions_of(dtype):
+        check_columns(np.random.default_rng(7), dtype, reduction)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "bfloat16", "complex128"])
+def test_copies_past_the_cache_are_whole_and_touch_nothing_else(always, monkeypatch, dtype):
+    monkeypatch.setattr(rows, "STREAMED", 0)
+    loops, moved = rows.compiled(), []
+    lines = loops.copy_lines
+    monkeypatch.setattr(loops, "copy_lines", lambda *given: moved.append(given[3]) or lines(*given))
+    size = dtype_of(dtype).itemsize
+    for count in THREADS:
+        set_num_threads(count)
+        for start, length in ((0, 64), (1, 640), (3, 63), (5, 0), (8, 1000), (16, 129)):
+            data = np.arange(2048 * size, dtype=np.uint32).astype(np.uint8)
+            out = np.zeros_like(data)
+            inside = slice(start * size, (start + length) * size)
+            expected = out.copy()
+            expected[inside] = data[inside]
+            rows.copy(out[inside].view(dtype_of(dtype)), data[inside].view(dtype_of(dtype)))
+            assert same(out, expected)
+            rows.copy(out[inside], data[inside.start + 1 : inside.stop + 1])  # of another alignment
+            assert same(out[inside], data[inside.start + 1 : inside.stop + 1])
+    assert sum(moved) > 0
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from samples import ALL_DTYPES, FIXED, VARIABLE, reductions_of, same, samples
 
 from mdf_scatter.dtypes import BFLOAT16, dtype_of
-from mdf_scatter.kernels import reference, scatter_rows, vectorized
+from mdf_scatter.kernels import memory, reference, scatter_rows, vectorized
 
 KERNEL_DTYPES = [name for name in ALL_DTYPES if name not in (FIXED, VARIABLE)]
 CALLS = [(dtype, reduction) for dtype in KERNEL_DTYPES for reduction in reductions_of(dtype)]
@@ -119,6 +120,53 @@ def test_no_elements_cost_nothing_however_many_rows():
     out = np.zeros((1 << 40, 0), np.float16)
     scatter_rows(out, np.array([1 << 39]), np.zeros((1, 0), np.float16), "add")
     assert out.shape == (1 << 40, 0)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+@pytest.fixture
+def nothing_kept():
+    memory._free.clear()
+    yield
+    memory._free.clear()
+
+
+def test_memory_is_used_again_when_no_view_of_it_is_left(nothing_kept):
+    shape = (memory.LEAST // 16, 4)
+    first = memory.empty(shape, np.dtype(np.float32))
+    assert first.flags.carray
+    assert (first.shape, first.dtype) == (shape, np.float32)
+    view, place = first[1:, 2:].T, address(first)
+    del first
+    second = memory.empty(shape, np.dtype(np.float32))
+    assert not np.may_share_memory(view, second)
+    del view
+    assert address(memory.empty(shape, BFLOAT16)) != place  # of another size
+    assert address(memory.empty(shape[::-1], np.dtype(np.int32))) == place
+
+
+@pytest.mark.parametrize("nbytes", [memory.LEAST - 1, memory.MOST + 1])
+def test_small_and_huge_memory_is_not_kept(nothing_kept, nbytes):
+    memory.empty((nbytes,), np.dtype(np.uint8))
+    assert not memory._free
+
+
+def test_no_more_memory_is_kept_than_told(nothing_kept):
+    arrays = [memory.empty((memory.LEAST + size,), np.dtype(np.uint8)) for size in range(memory.KEPT + 2)]
+    arrays.clear()
+    assert len(memory._free) == memory.KEPT
+
+
+def test_threads_that_take_and_leave_memory_share_none(nothing_kept):
+    def once(number):
+        array = memory.empty((memory.LEAST,), np.dtype(np.uint8))
+        array[:: 1 << 12] = number
+        return bool((array[:: 1 << 12] == number).all())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(once, [number % 251 for number in range(400)]))
 
 
 @pytest.mark.slow

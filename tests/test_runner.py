@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 from models import FLOAT, calculation, chain, onnx_model
 from onnx import helper
 
 import mdf_scatter
-from mdf_scatter import Runner, ScatterND, run
+from mdf_scatter import Runner, ScatterND, from_onnx, run, to_onnx, unregister
 from mdf_scatter.errors import EvaluationError, InputError, MdfScatterError, ModelError, OperatorError
 from mdf_scatter.lower import lower
 from mdf_scatter.plan import Plan
@@ -226,3 +227,24 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err == ""
+
+
+def test_an_output_may_have_the_name_of_an_input() -> None:
+    model = calculation("x + y", inputs={"x": "float64", "y": "float64"})
+    for port in model.graphs[0].nodes[0].input_ports:
+        port.shape = (3,)
+    for engine in ("onnx", "mdf"):
+        results = run(model, {"x": [1.0, 2.0, 3.0], "y": [10.0, 20.0, 30.0]}, engine=engine)  # type: ignore[arg-type]
+        assert {name: array.tolist() for name, array in results.items()} == {"y": [11, 22, 33]}
+    model.graphs[0].nodes[0].output_ports[0].shape = (3,)
+    # ONNX has one name for one value.
+    assert [value.name for value in to_onnx(model).graph.output] == ["n.y"]
+
+
+def test_a_lifted_model_runs_in_modeci_mdf_without_being_registered() -> None:
+    unregister()
+    text = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { a = Neg(x) y = Exp(a) }'
+    model = from_onnx(onnx.parser.parse_model(text))
+    runner = Runner(model, engine="mdf")
+    for x in ([0.0, 0.0], [0.0, -1.0]):
+        np.testing.assert_allclose(runner({"x": x})["y"], np.exp(-np.array(x)), rtol=1e-6)

@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.bench import peers
-from mdf_scatter.bench.workloads import WORKLOADS, Inputs, Workload, floor_bytes
+from mdf_scatter.bench.graphs import BOUND, HOST, NUMPY, ONNXRUNTIME, OURS, TORCH, Contest, GraphWorkload
+from mdf_scatter.bench.workloads import WORKLOADS, AnyWorkload, Inputs, Workload, floor_bytes
 from mdf_scatter.kernels.rows import copy
 from mdf_scatter.kernels.threads import num_threads, set_num_threads
 from mdf_scatter.ops import OPS
@@ -31,8 +32,8 @@ from mdf_scatter.ops.vjp import vjp
 Array = npt.NDArray[Any]
 Call = Callable[..., Any]
 
-OURS, ALONE = "ours", "ours, one thread"
-PEERS = ("numpy", "onnxruntime", "torch", "jax", "tensorflow")
+ALONE = "ours, one thread"
+PEERS = (NUMPY, ONNXRUNTIME, BOUND, TORCH, "jax", "tensorflow", HOST)
 
 PAUSE = 0.05
 """Seconds of rest before each measurement: threads of the one before may still spin, waiting for work."""
@@ -50,12 +51,12 @@ class Row:
 
     Attributes:
         workload: The workload.
-        seconds: Median time of a call, by whose it is.
+        seconds: Median time of a call or step, by whose it is.
         wrong: Whose answer is not right.
-        floor: Seconds that the memory needs at least.
+        floor: Seconds that the memory needs at least; 0 where that tells nothing.
     """
 
-    workload: Workload
+    workload: AnyWorkload
     seconds: dict[str, float]
     wrong: frozenset[str]
     floor: float
@@ -65,7 +66,7 @@ class Row:
         return self.seconds[OURS] / self.seconds[other] if other in self.seconds else None
 
 
-def measure(workloads: Iterable[Workload] = WORKLOADS, *, rounds: int = 7) -> Iterator[Row]:
+def measure(workloads: Iterable[AnyWorkload] = WORKLOADS, *, rounds: int = 7) -> Iterator[Row]:
     """Measure workloads, one after the other.
 
     Args:
@@ -77,17 +78,21 @@ def measure(workloads: Iterable[Workload] = WORKLOADS, *, rounds: int = 7) -> It
     """
     bandwidth = copy_bandwidth()
     for workload in workloads:
-        inputs = workload.make(np.random.default_rng(1))
-        calls = _calls(workload, inputs)
-        wrong = _wrong(workload, inputs, calls)
-        repeats = {whose: _repeats(call) for whose, call in calls.items()}
-        times: dict[str, list[float]] = {whose: [] for whose in calls}
+        rng = np.random.default_rng(1)
+        contest = (
+            workload.contest(rng)
+            if isinstance(workload, GraphWorkload)
+            else _contest(workload, workload.make(rng))
+        )
+        wrong = _wrong(contest)
+        repeats = {whose: _repeats(call) for whose, call in contest.calls.items()}
+        times: dict[str, list[float]] = {whose: [] for whose in contest.calls}
         for _ in range(rounds):
-            for whose, call in calls.items():
+            for whose, call in contest.calls.items():
                 time.sleep(PAUSE)
-                times[whose].append(_time(call, repeats[whose]))
+                times[whose].append(_time(call, repeats[whose]) / contest.evaluations)
         seconds = {whose: statistics.median(values) for whose, values in times.items()}
-        yield Row(workload, seconds, wrong, floor_bytes(workload, inputs) / bandwidth)
+        yield Row(workload, seconds, wrong, contest.floor / bandwidth)
 
 
 def copy_bandwidth(rounds: int = 9) -> float:
@@ -106,10 +111,12 @@ def table(rows: Iterable[Row]) -> str:
     for row in rows:
         ratios = [_ratio_text(row, name) for name in others]
         gain = f"{row.seconds[ALONE] / row.seconds[OURS]:.2f}" if ALONE in row.seconds else ""
-        floor = f"{row.seconds[OURS] / row.floor:.2f}" if row.seconds[OURS] > SHORT else ""
+        floor = f"{row.seconds[OURS] / row.floor:.2f}" if row.floor and row.seconds[OURS] > SHORT else ""
         cells = [row.workload.name, f"{row.seconds[OURS] * 1e3:.4g}", *ratios, gain, floor]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(_mean_text(rows, name) for name in others)]
+    means = [_mean_text(rows, name) for name in others if name not in (BOUND, HOST)]
+    if means:
+        lines += ["", *means]
     wrong = [f"{name} on `{row.workload.name}`" for row in rows for name in sorted(row.wrong)]
     if wrong:
         lines += ["", f"Wrong answers: {'; '.join(wrong)}."]
@@ -145,7 +152,7 @@ def _our_call(workload: Workload, inputs: Inputs) -> Call:
     if workload.way == "out":
         data, indices, updates = inputs
         return lambda: scatter_nd(data, indices, updates, attributes["reduction"], out=data)
-    grad = np.ones_like(forward(*inputs, **attributes))
+    grad = peers.grad_of(workload, inputs)
     return lambda: vjp(workload.op, grad, *inputs, **attributes)
 
 
@@ -160,22 +167,33 @@ def _with_one_thread(call: Call, threads: int) -> Call:
     return alone
 
 
-def _wrong(workload: Workload, inputs: Inputs, calls: dict[str, Call]) -> frozenset[str]:
-    """Return whose answers differ: ours in a bit, the others', who may add in any order, by much."""
-    if workload.way == "vjp":
-        return frozenset()
-    wrong = set()
+def _contest(workload: Workload, inputs: Inputs) -> Contest:
     before = inputs[0].copy()
-    for whose, call in calls.items():
-        right = peers.expected(workload, inputs)
-        is_same = _is_equal if whose in (OURS, ALONE) else _is_close
-        for _ in range(TRIES):
-            result = np.asarray(call())
-            if right is None or not is_same(result, right):
-                wrong.add(whose)
-            if workload.way == "out":
-                inputs[0][...] = before
-    return frozenset(wrong)
+    right = _parts(peers.expected(workload, inputs))
+
+    def is_right(whose: str, result: Any) -> bool:
+        """Tell whether ours is right to the bit, and the others', who may add in any order, by and large."""
+        is_same = _is_equal if whose in (OURS, ALONE) and workload.way != "vjp" else _is_close
+        found = [np.asarray(part) for part in _parts(result)]
+        is_so = len(found) == len(right) and all(map(is_same, found, right))
+        if workload.way == "out":
+            inputs[0][...] = before
+        return is_so
+
+    return Contest(_calls(workload, inputs), is_right, floor_bytes(workload, inputs))
+
+
+def _wrong(contest: Contest) -> frozenset[str]:
+    return frozenset(
+        whose
+        for whose, call in contest.calls.items()
+        if not all(contest.is_right(whose, call()) for _ in range(TRIES))
+    )
+
+
+def _parts(result: Any) -> list[Any]:
+    """Return a result, or the gradients that there are, as a list."""
+    return [part for part in result if part is not None] if isinstance(result, tuple) else [result]
 
 
 def _is_equal(result: Array, right: Array) -> bool:
@@ -205,11 +223,13 @@ def _ratio_text(row: Row, name: str) -> str:
     ratio = row.ratio(name)
     if ratio is None:
         return ""
-    return f"{ratio:.2f} (wrong)" if name in row.wrong else f"{ratio:.2f}"
+    text = f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
+    return f"{text} (wrong)" if name in row.wrong else text
 
 
 def _mean_text(rows: Iterable[Row], name: str) -> str:
-    ratios = [row.ratio(name) for row in rows if row.workload.way == "fresh" and name not in row.wrong]
+    fresh = [row for row in rows if isinstance(row.workload, Workload) and row.workload.way == "fresh"]
+    ratios = [row.ratio(name) for row in fresh if name not in row.wrong]
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return f"- / {name}: no right answer to a new result"

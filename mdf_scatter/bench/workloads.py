@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdf_scatter.bench.graphs import GRAPHS, GraphWorkload
 from mdf_scatter.dtypes import BFLOAT16
 
 Array = npt.NDArray[Any]
@@ -38,6 +39,9 @@ class Workload:
     attributes: dict[str, Any] = field(default_factory=dict)
     way: str = "fresh"
     is_light: bool = False
+
+
+AnyWorkload = Workload | GraphWorkload
 
 
 def floor_bytes(workload: Workload, inputs: Inputs) -> int:
@@ -134,6 +138,11 @@ def _columns(rng: np.random.Generator) -> Inputs:
     return _values(rng, shape, np.float32), rng.integers(0, shape[0], shape), _values(rng, shape, np.float32)
 
 
+def _stretches(rng: np.random.Generator) -> Inputs:
+    cache, update = ((8, 32, length, 128) for length in (512, 16))
+    return _values(rng, cache, np.float32), _values(rng, update, np.float32), rng.integers(0, 496, 8)
+
+
 def _without_updates(
     make: Callable[[np.random.Generator], Inputs],
 ) -> Callable[[np.random.Generator], Inputs]:
@@ -144,7 +153,7 @@ _ADD = {"reduction": "add"}
 _RANDOM = _elements(10**6, 10**7)
 _WIDE = _rows_of(5 * 10**4, 10**5, 256)
 
-WORKLOADS = (
+_OPERATORS = (
     Workload("tiny: 4 into 8", "ScatterND", _elements(4, 8)),
     Workload("tiny: 4 into 8, add", "ScatterND", _elements(4, 8), _ADD),
     Workload("1e6 distinct into 1e7", "ScatterND", _elements(10**6, 10**7, distinct=True)),
@@ -168,6 +177,7 @@ WORKLOADS = (
     Workload("GatherND 1e6 of 1e7", "GatherND", _without_updates(_RANDOM)),
     Workload("GatherND 5e4 rows of 256 of 1e5", "GatherND", _without_updates(_WIDE), is_light=True),
     Workload("GatherElements (2e5, 80), axis 0", "GatherElements", _without_updates(_columns)),
+    Workload("TensorScatter, 16 of 512 of (8, 32, 512, 128)", "TensorScatter", _stretches, is_light=True),
     Workload("out=data: 1e6 random into 1e7, add", "ScatterND", _RANDOM, _ADD, "out"),
     Workload("out=data: 5e4 rows of 256 into 1e5, add", "ScatterND", _WIDE, _ADD, "out", is_light=True),
     Workload(
@@ -179,4 +189,11 @@ WORKLOADS = (
     Workload("vjp: 5e4 rows of 256 into 1e5", "ScatterND", _WIDE, {"reduction": "none"}, "vjp"),
     Workload("vjp: 1e6 random into 1e7, mul", "ScatterND", _RANDOM, {"reduction": "mul"}, "vjp"),
     Workload("vjp: GatherND 5e4 rows of 256 of 1e5", "GatherND", _without_updates(_WIDE), {}, "vjp"),
+    Workload("vjp: ScatterElements (2e5, 80), axis 0, add", "ScatterElements", _columns, _ADD, "vjp"),
+    Workload(
+        "vjp: GatherElements (2e5, 80), axis 0", "GatherElements", _without_updates(_columns), {}, "vjp"
+    ),
+    Workload("vjp: TensorScatter, 16 of 512", "TensorScatter", _stretches, {}, "vjp"),
 )
+
+WORKLOADS: tuple[AnyWorkload, ...] = (*_OPERATORS, *GRAPHS)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16
+from mdf_scatter.kernels.memory import empty
 from mdf_scatter.kernels.rows import (
     PIECES,
     bits,
@@ -29,6 +30,15 @@ Range = tuple[int, int]
 
 WIDEST = 8
 """Bytes of the widest elements that a loop moves as one number."""
+
+NARROWEST = 4
+"""Bytes of the narrowest elements that are taken out of a table: of less, too few are in a cache line."""
+
+TABLE = 1 << 22
+"""Bytes from which on a table is beyond the cache, so that to go to random places there is slow."""
+
+COLUMN = 1 << 21
+"""Bytes up to which a column of it is within."""
 
 
 def offsets(indices: tuple[int, ...], shape: tuple[int, ...], axis: int) -> tuple[Positions, int, Positions]:
@@ -84,6 +94,16 @@ def scatter_along(
     blocks, before, step, after = _blocks(indices.shape, out.shape, axis)
     where, terms = frozen(indices.reshape(blocks)), frozen(moved(updates).reshape(blocks))
     elements, size = moved(out).reshape(-1), out.shape[axis]
+    columns = _columns_for(out, indices.shape, axis)
+
+    if columns is not None:
+        tables, many = elements.reshape(blocks[0], size, blocks[2]), columns.blocks_of(blocks[2])
+        in_parts(
+            lambda first, last: columns.reduce_columns(tables, where, terms, code, many, first, last),
+            blocks[0] * many,
+            parts_for(updates.nbytes),
+        )
+        return
 
     def reduce(outers: Range, inners: Range) -> None:
         loops.reduce_along(elements, where, terms, code, size, step, before, after, outers, inners)
@@ -95,8 +115,18 @@ def gather_along(loops: ModuleType, data: Array, indices: Array, axis: int) -> A
     """Return elements of `data`, C-contiguous, by indices along an axis, as a new array."""
     blocks, before, step, after = _blocks(indices.shape, data.shape, axis)
     where, source, size = frozen(indices.reshape(blocks)), frozen(bits(data).reshape(-1)), data.shape[axis]
-    result = np.empty(indices.shape, data.dtype)
+    result = empty(indices.shape, data.dtype)
     copies = bits(result).reshape(blocks)
+    columns = _columns_for(data, indices.shape, axis)
+
+    if columns is not None:
+        tables, many = source.reshape(blocks[0], size, blocks[2]), columns.blocks_of(blocks[2])
+        in_parts(
+            lambda first, last: columns.gather_columns(tables, where, copies, many, first, last),
+            blocks[0] * many,
+            parts_for(result.nbytes),
+        )
+        return result
 
     def gather(outers: Range, inners: Range) -> None:
         loops.gather_along(source, where, copies, size, step, before, after, outers, inners)
@@ -130,6 +160,21 @@ def _blocks(
     if len(after) > 1:
         return (len(before), indices[axis], len(after)), before, step, after
     return (len(before), 1, indices[axis]), before, step, np.zeros(indices[axis], np.int64)
+
+
+def _columns_for(data: Array, indices: tuple[int, ...], axis: int) -> ModuleType | None:
+    """Return the loops that go column by column, or None where others are faster.
+
+    They read all of `data`, and so take indices about as many, into a table beyond the cache.
+    """
+    height, width = data.shape[axis], math.prod(data.shape[axis + 1 :])
+    is_whole = indices[:axis] + indices[axis + 1 :] == data.shape[:axis] + data.shape[axis + 1 :]
+    is_beyond = height * width * data.itemsize >= TABLE and height * data.itemsize <= COLUMN
+    if not (is_whole and is_beyond and 2 * indices[axis] >= height and data.itemsize >= NARROWEST):
+        return None
+    from mdf_scatter.kernels import columns  # with numba, which is here already
+
+    return columns if width >= columns.COLUMNS else None
 
 
 def _divided(task: Callable[[Range, Range], None], blocks: tuple[int, int, int], nbytes: int) -> None:

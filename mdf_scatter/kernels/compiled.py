@@ -15,9 +15,10 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import config
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 NONE, ADD, MUL, MAX, MIN = range(5)
 
@@ -37,6 +38,13 @@ def kernel(function: Callable[..., Any]) -> Any:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:
         return numba.njit(nogil=True)(function)
+
+
+LINE = 8
+"""Numbers of 8 bytes in a cache line."""
+
+part = numba.njit(inline="always")
+"""Make a loop a part of those that call it, which are compiled in less time than loops that call others."""
 
 
 def combine(reduction: int, element: Any, update: Any) -> Any:
@@ -86,13 +94,26 @@ def _combine_complex(reduction, element, update):  # type: ignore[no-untyped-def
 
 
 @kernel
+def find_own(rows, first, last, own):  # type: ignore[no-untyped-def]
+    """Write which of `rows`, at most `AHEAD`, are in first..last-1; return how many they are."""
+    length = np.uintp(last - first)
+    count = np.uintp(0)
+    # Whose an update is, is chance, which no processor predicts: so this loop does not branch.
+    for number in range(len(rows)):
+        own[count] = number
+        count += np.uintp(np.uintp(rows[number] - first) < length)
+    return count
+
+
+@kernel
 def reduce_rows(out, rows, updates, reduction, first, last):  # type: ignore[no-untyped-def]
     """Reduce `updates` (N, S) into those rows of `out` (R, S) that are in first..last-1, in order."""
-    for number in range(len(rows)):
-        row = rows[number]
-        if first <= row < last:
+    own = np.empty(AHEAD, np.uint32)
+    for start in range(0, len(rows), AHEAD):
+        near_rows, near_updates = rows[start : start + AHEAD], updates[start : start + AHEAD]
+        for number in own[: find_own(near_rows, first, last, own)]:
             # Unsigned, here and below, because numba counts signed indices from the end if negative.
-            elements, terms = out[np.uintp(row)], updates[number]
+            elements, terms = out[np.uintp(near_rows[number])], near_updates[np.uintp(number)]
             for column in range(len(elements)):
                 elements[column] = combine(reduction, elements[column], terms[column])
 
@@ -109,17 +130,41 @@ def reduce_elements(out, places, updates, reduction):  # type: ignore[no-untyped
 def reduce_own_elements(out, places, updates, reduction, first, last):  # type: ignore[no-untyped-def]
     """Reduce `updates` (N,) into those elements of `out` (R,) that are in first..last-1, in order."""
     own = np.empty(AHEAD, np.uint32)
-    length = np.uintp(last - first)
     for start in range(0, len(places), AHEAD):
         near_places, near_updates = places[start : start + AHEAD], updates[start : start + AHEAD]
-        # Whose an update is, is chance, which no processor predicts: so this loop does not branch.
-        count = np.uintp(0)
-        for number in range(len(near_places)):
-            own[count] = number
-            count += np.uintp(np.uintp(near_places[number] - first) < length)
-        for number in own[:count]:
+        for number in own[: find_own(near_places, first, last, own)]:
             place = np.uintp(near_places[number])
             out[place] = combine(reduction, out[place], near_updates[number])
+
+
+@intrinsic
+def move_line(context, out, data, place):  # type: ignore[no-untyped-def]
+    """Copy `LINE` numbers, from a place that is a multiple of it, past the cache; see `copy_lines`."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        line = ir.VectorType(ir.IntType(64), LINE).as_pointer()
+        target, source = (
+            builder.bitcast(
+                builder.gep(context.make_array(type_)(context, builder, array).data, [arguments[2]]), line
+            )
+            for type_, array in zip(signature.args[:2], arguments[:2], strict=True)
+        )
+        store = builder.store(builder.load(source, align=8), target, align=8 * LINE)
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.void(out, data, place), emit
+
+
+@kernel
+def copy_lines(out, data, first, last):  # type: ignore[no-untyped-def]
+    """Copy those cache lines of `data` (N * LINE,) to `out`, aligned to them, that are in first..last-1.
+
+    A processor reads a line before it writes to a part of it; one that is written whole need not be read.
+    Other threads are sure to see it after this one has taken the GIL back, as a lock waits for all writes.
+    """
+    for line in range(first, last):
+        move_line(out, data, np.uintp(line * LINE))  # type: ignore[call-arg]
 
 
 @kernel

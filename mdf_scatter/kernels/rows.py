@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16
 from mdf_scatter.kernels import vectorized
+from mdf_scatter.kernels.memory import empty
 from mdf_scatter.kernels.threads import in_parts, num_threads, parts_for
 
 Array = npt.NDArray[Any]
@@ -24,17 +25,20 @@ Flags = npt.NDArray[np.bool]
 LARGE = 1 << 16
 """Elements from which on a compiled loop is worth loading: NumPy moves as many in less than 1 ms."""
 
-NARROW_ROW = 64
-"""Bytes of a row, a cache line, below which to tell whose it is costs as much as to reduce it."""
-
-WIDE_ROW = 512
-"""Bytes of a row from which on to tell whose it is costs next to nothing."""
+LINE = 64
+"""Bytes of a cache line."""
 
 PIECES = 4
 """Parts for each thread, where more parts cost no more."""
 
+NARROW_ROW = LINE
+"""Bytes of a row below which to tell whose it is costs as much as to reduce it."""
+
 THREADS_OF_NARROW_ROWS = 4
 """Threads from which on narrow rows are divided: two only just make up for each looking at all updates."""
+
+STREAMED = 1 << 25
+"""Bytes from which on a copy goes past the cache, if there are loops already: it would not stay there."""
 
 CACHE = 1 << 22
 """Bytes of a result up to which narrow rows are not divided: there an update costs less than a look."""
@@ -65,7 +69,7 @@ def gather_rows(data: Array, rows: Rows) -> Array:
     loops = compiled_for(size, data, rows)
     if loops is None or not is_movable(data.dtype):
         return data.take(rows, axis=0)
-    copies = np.empty((len(rows), data.shape[1]), data.dtype)
+    copies = empty((len(rows), data.shape[1]), data.dtype)
     source, target, loop = bits(data), bits(copies), loops.gather_rows
     if source.shape[1] == 1:
         source, target, loop = source.reshape(-1), target.reshape(-1), loops.gather_elements
@@ -82,16 +86,27 @@ def copy(out: Array, data: Array) -> None:
     """Copy `data` into `out`, of the same shape and dtype."""
     parts = parts_for(out.nbytes, each=PIECES)
     is_whole = out.flags.c_contiguous and data.flags.c_contiguous and not out.dtype.hasobject
-    if parts == 1 or not is_whole or np.may_share_memory(out, data):
+    is_small = parts == 1 and out.nbytes < STREAMED
+    if is_small or not is_whole or np.may_share_memory(out, data):
         np.copyto(out, data)
         return
-    target, source = out.reshape(-1), data.reshape(-1)
-    in_parts(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), out.size, parts)
+    target, source = out.reshape(-1).view(np.uint8), data.reshape(-1).view(np.uint8)
+    head = -_address(target) % LINE
+    loops = compiled() if out.nbytes >= STREAMED and compiled.cache_info().currsize else None
+    if loops is None or (_address(source) + head) % 8:
+        in_parts(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), len(target), parts)
+        return
+    count = (len(target) - head) // LINE
+    tail = head + count * LINE
+    lines, copies = frozen(source[head:tail].view(np.uint64)), target[head:tail].view(np.uint64)
+    in_parts(lambda first, last: loops.copy_lines(copies, lines, first, last), count, parts)
+    for rest in (slice(None, head), slice(tail, None)):
+        target[rest] = source[rest]
 
 
 def copied(data: Array) -> Array:
     """Return a copy of `data`, C-contiguous."""
-    result = np.empty(data.shape, data.dtype)
+    result = empty(data.shape, data.dtype)
     copy(result, data)
     return result
 
@@ -195,6 +210,11 @@ def reduction_of(reduction: str, dtype: np.dtype[Any]) -> str:
     return {"add": "max", "mul": "min"}.get(reduction, reduction) if dtype == np.bool else reduction
 
 
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
 def _assign(out: Array, rows: Rows, updates: Array) -> None:
     loops = compiled_for(updates.size, out, rows, updates)
     if loops is None or not is_movable(out.dtype):
@@ -215,9 +235,8 @@ def _run(loops: ModuleType, out: Array, rows: Rows, updates: Array, reduction: s
     code = loops.CODES[reduction]
     rows, updates = frozen(rows), frozen(updates)
     height, width = out.shape
-    row = width * out.itemsize
-    parts = parts_for(updates.nbytes, PIECES if row >= WIDE_ROW else 1)
-    if row < NARROW_ROW and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
+    parts = parts_for(updates.nbytes)
+    if width * out.itemsize < NARROW_ROW and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
         parts = 1
     if width > 1:
         in_parts(lambda first, last: loops.reduce_rows(out, rows, updates, code, first, last), height, parts)

@@ -83,7 +83,8 @@ def lower_graph(
     outside = {(item.node.id, item.port.id): item for item in graph_inputs(graph)}
     wanted = graph_outputs(graph)
     final = {(item.node.id, item.port.id): item.name for item in wanted}
-    builder.reserve([*(item.name for item in outside.values()), *final.values()])
+    given = {item.name for item in outside.values()}
+    builder.reserve([*given, *final.values()])
     edges = Edges(graph)
     shared = Counter(port.id for node in graph.nodes for port in node.output_ports)
     values: dict[tuple[str, str], ir.Value] = {}
@@ -114,7 +115,15 @@ def lower_graph(
         for out in node.output_ports:
             place = (node.id, out.id)
             name = final.get(place) or _value_name(node, out, shared)
-            values[place] = _bind(builder, lowering.output(out), name, place in final, bound)
+            result = lowering.output(out)
+            if (
+                place in final
+                and name in given
+                and not (isinstance(result, ir.Value) and result.name == name)
+            ):
+                # ONNX has one name for one value, be it an input or an output.
+                name = builder.free_name(f"{node.id}.{out.id}")
+            values[place] = _bind(builder, result, name, place in final, bound)
             builder.values[str(values[place].name)] = values[place]
             describe(values[place], out)
             document(values[place], out)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mdf_scatter.dtypes import is_string
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.kernels import scatter_rows
+from mdf_scatter.kernels.memory import empty
 from mdf_scatter.kernels.rows import copy
 from mdf_scatter.ops.arguments import (
     check_out,
@@ -182,7 +183,7 @@ def written(data: Array, updates: Array, out: Array | None, write: Callable[[Arr
     if out is not None and np.may_share_memory(out, updates):
         updates = updates.copy()
     in_place = out is not None and out.flags.carray
-    result = np.asarray(out) if in_place else np.empty(data.shape, data.dtype)
+    result = np.asarray(out) if in_place else empty(data.shape, data.dtype)
     if not _is_same_place(result, data):
         copy(result, data)
     write(result, updates)

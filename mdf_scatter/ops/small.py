@@ -5,6 +5,7 @@ Anything else, and all that is wrong, is left to the way that reads, checks and 
 
 from __future__ import annotations
 
+from contextvars import Context
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,18 @@ _INT64 = np.dtype(np.int64)
 _INTEGERS, _FLOATS, _COMPLEX = "bBhHiIlLqQ", "fd", "FD"
 """Characters of dtypes, as `dtype.char` gives them."""
 
-_MOVED = frozenset("?e" + _INTEGERS + _FLOATS + _COMPLEX)
-_AT = {(char, "add"): np.add.at for char in "?" + _INTEGERS + _FLOATS + _COMPLEX}
-_AT |= {(char, "mul"): np.multiply.at for char in "?" + _INTEGERS + _FLOATS}
-"""NumPy's own reductions of elements, where they mean the same: for bool they are OR and AND."""
+_DTYPES = {
+    "none": frozenset(map(np.dtype, "?e" + _INTEGERS + _FLOATS + _COMPLEX)),
+    "add": frozenset(map(np.dtype, "?" + _INTEGERS + _FLOATS + _COMPLEX)),
+    "mul": frozenset(map(np.dtype, "?" + _INTEGERS + _FLOATS)),
+}
+"""What NumPy moves, and reduces with the same meaning, in native byte order: for bool by OR and AND."""
+
+_REDUCE_AT = {"add": np.add.at, "mul": np.multiply.at}
+
+_QUIET = Context()
+"""Where NumPy does not warn. A copy of it is made and run in at a tenth of the cost of `np.errstate`."""
+_QUIET.run(np.seterr, all="ignore")
 
 
 def scatter_small(data: Any, indices: Any, updates: Any, reduction: Any) -> npt.NDArray[Any] | None:
@@ -35,23 +44,19 @@ def scatter_small(data: Any, indices: Any, updates: Any, reduction: Any) -> npt.
     """
     if not (type(data) is type(indices) is type(updates) is np.ndarray and type(reduction) is str):
         return None
-    dtype, shape = data.dtype, indices.shape
-    is_plain = updates.dtype == dtype and dtype.isnative and indices.dtype == _INT64
-    if not is_plain or len(shape) != 2 or shape[1] != 1 or not 0 < data.size <= SMALL:
+    dtype, shape = data.dtype, updates.shape
+    if dtype not in _DTYPES.get(reduction, ()) or updates.dtype != dtype or indices.dtype != _INT64:
         return None
-    if updates.shape != (shape[0], *data.shape[1:]) or updates.size > SMALL:
+    if not shape or indices.shape != (shape[0], 1) or not data.ndim or data.shape[1:] != shape[1:]:
         return None
-    char = dtype.char
-    reduce_at = _AT.get((char, reduction)) if data.ndim == 1 else None
-    if reduce_at is None and not (reduction == "none" and char in _MOVED):
+    if not 0 < data.size <= SMALL or updates.size > SMALL or (len(shape) > 1 and reduction != "none"):
         return None
     result: npt.NDArray[Any] = data.copy()
     try:
-        if reduce_at is None:
+        if reduction == "none":
             result[indices.ravel()] = updates
         else:
-            with np.errstate(all="ignore"):
-                reduce_at(result, indices.ravel(), updates)
+            _QUIET.copy().run(_REDUCE_AT[reduction], result, indices.ravel(), updates)
     except IndexError:
         return None  # an index is out of range; which one, is found where there is time for it
     return result

@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
+from mdf_scatter.kernels.rows import gather_rows
 from mdf_scatter.ops.arguments import (
     check_choice,
     check_dtype,
+    check_out,
     read_array,
     read_axis,
     read_indices,
     read_like,
 )
-from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
+from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op, row_shape
 from mdf_scatter.ops.rows import Names, scatter
 from mdf_scatter.ops.vjp import scatter_pullback
 
@@ -32,6 +34,8 @@ def tensor_scatter(
     write_indices: npt.ArrayLike | None = None,
     axis: int = -2,
     mode: str = "linear",
+    *,
+    out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """Return `past_cache` with `update` written along an axis, from an index on that each batch item has.
 
@@ -47,12 +51,14 @@ def tensor_scatter(
         axis: -r..r-1, but not the batch axis, 0.
         mode: "linear", where all of update has to fit, or "circular", where what goes over the end goes
             on at the start: places are modulo size.
+        out: Where the result goes: an array of past_cache's shape and dtype, which may be `past_cache`
+            itself or overlap any other argument.
 
     Returns:
-        A new C-contiguous array of past_cache's shape and dtype in native byte order.
+        `out`, or a new C-contiguous array of past_cache's shape and dtype in native byte order.
 
     Raises:
-        OperatorError: An argument is wrong.
+        OperatorError: An argument is wrong. `out` has not been written to.
 
     Source: ONNX TensorScatter (opset 24), which writes the keys and values of attention.
 
@@ -63,7 +69,22 @@ def tensor_scatter(
     cache = read_array(NAME, "past_cache", past_cache)
     check_dtype(NAME, "past_cache", cache)
     rows, width, update = _read(cache, update, write_indices, axis, mode)
-    return scatter(_NAMES, cache, rows, width, update, "none")
+    if out is not None:
+        check_out(NAME, out, cache)
+    return scatter(_NAMES, cache, rows, width, update, "none", out=out)
+
+
+def overwritten(
+    past_cache: npt.ArrayLike,
+    update: npt.ArrayLike,
+    write_indices: npt.ArrayLike | None = None,
+    axis: int = -2,
+    mode: str = "linear",
+) -> npt.NDArray[Any]:
+    """Return what `tensor_scatter` overwrites in `past_cache`, a new array of the shape of `update`."""
+    cache = read_array(NAME, "past_cache", past_cache)
+    rows, width, update = _read(cache, update, write_indices, axis, mode)
+    return gather_rows(cache.reshape(row_shape(cache, width)), rows).reshape(update.shape)
 
 
 def _pullback(
