@@ -18,6 +18,9 @@ from mdf_scatter.tensors import ir_tensor
 _DIFFERENT = frozenset({"Attention", "DFT", "MaxUnpool", "STFT"})
 """Operators that onnxruntime computes in another way, or to fewer digits, than ONNX defines them."""
 
+_STATISTICS = 3
+"""Outputs of a BatchNormalization that gives its running statistics, mean and variance."""
+
 _RACING = frozenset(name for name in (*OPS, "Scatter") if "Scatter" in name)
 """Operators whose updates onnxruntime splits among threads; gathers are as right there as here."""
 
@@ -79,6 +82,7 @@ class Stretches:
             if value.name
             and (
                 value.is_graph_output()
+                or _has_statistics(value.producer())
                 or any(reader not in inside for reader in self._readers.get(value, ()))
             )
         ]
@@ -119,7 +123,19 @@ class Stretches:
 def _differs(node: ir.Node) -> bool:
     # A seed asks for the same numbers everywhere, and ONNX's reference evaluator is where they are defined.
     seeded = node.op_type == "Dropout" and "seed" in node.attributes
-    return node.domain == "" and (seeded or node.op_type in _DIFFERENT)
+    partial = _has_statistics(node) and sum(bool(value.name) for value in node.outputs) < _STATISTICS
+    return node.domain == "" and (seeded or partial or node.op_type in _DIFFERENT)
+
+
+def _has_statistics(node: ir.Node | None) -> bool:
+    """Tell whether a node normalizes by the statistics of the batch.
+
+    onnxruntime does so only where it is asked for the running ones too, and takes these otherwise.
+    """
+    if node is None or (node.domain, node.op_type) != ("", "BatchNormalization"):
+        return False
+    mode = node.attributes.get("training_mode")
+    return mode is not None and not mode.is_ref() and mode.as_int() == 1
 
 
 def holds_family(model: ir.Model) -> set[ir.Node]:

@@ -1299,7 +1299,6 @@ def test_five_steps(kind: Any, dtype: str, optimizer: str, rate: float, torchs: 
         np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.xfail(strict=True, reason="onnxruntime fuses it into the convolution with the given statistics")
 def test_statistics_of_the_batch_behind_a_convolution_that_is_constant() -> None:
     text = """g (double[2, 1, 4, 4] x) => (double[2, 1, 2, 2] y) {
         h = Conv (x, w)

@@ -248,3 +248,20 @@ def test_a_lifted_model_runs_in_modeci_mdf_without_being_registered() -> None:
     runner = Runner(model, engine="mdf")
     for x in ([0.0, 0.0], [0.0, -1.0]):
         np.testing.assert_allclose(runner({"x": x})["y"], np.exp(-np.array(x)), rtol=1e-6)
+
+
+def test_statistics_of_the_batch_behind_a_convolution() -> None:
+    """onnxruntime folds the normalization into the convolution, with statistics that are not the batch's."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 1, 4, 4)).astype(np.float32)
+    kept = {"w": rng.standard_normal((1, 1, 3, 3)), "one": np.ones(1), "zero": np.zeros(1)}
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 15]> g (float[2, 1, 4, 4] x) => (float[2, 1, 2, 2] y) {
+            h = Conv (x, w)
+            y, mean, var = BatchNormalization <training_mode = 1> (h, one, zero, zero, one)
+        }"""
+    )
+    for name, array in kept.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
+    found = run(from_onnx(proto), {"x": x})["y"]
+    np.testing.assert_allclose([found.mean(), found.var()], [0, 1], atol=1e-3)
