@@ -12,6 +12,7 @@ from mdf_scatter.kernels.rows import gather_rows
 from mdf_scatter.ops.arguments import read_gathered, read_indices, read_integer, resolve_rows
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, check_index
+from mdf_scatter.ops.small import gather_small
 from mdf_scatter.ops.vjp import gather_pullback
 
 NAME = "GatherND"
@@ -47,6 +48,10 @@ def gather_nd(data: npt.ArrayLike, indices: npt.ArrayLike, batch_dims: int = 0) 
     array([[2, 3],
            [4, 5]])
     """
+    if batch_dims == 0:
+        found = gather_small(data, indices)
+        if found is not None:
+            return found
     data = read_gathered(NAME, data)
     rows, row_shape, shape = _read(data, indices, batch_dims, share=batch_dims == 0)
     return gather_rows(data.reshape(row_shape), rows).reshape(shape)

@@ -75,10 +75,9 @@ def scatter_nd(
     >>> scatter_nd(["a", "b"], [[0], [-1], [0]], ["x", "y", "z"], reduction="add")
     array(['axz', 'by'], dtype='<U3')
     """
-    if out is None:
-        result = scatter_small(data, indices, updates, reduction)
-        if result is not None:
-            return result
+    result = scatter_small(data, indices, updates, reduction, out)
+    if result is not None:
+        return result
     data = read_array(NAME, "data", data)
     check_reduction(NAME, reduction, data)
     return scatter_slices(_NAMES, data, indices, updates, reduction, out=out)
