@@ -154,7 +154,7 @@ def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
     if loops is None:
         return vectorized.places(rows, height)
     touched, place = np.empty_like(rows), np.empty_like(rows)
-    count = loops.number_touched(frozen(rows), np.zeros(height, np.int64), touched, place)
+    count = loops.number_touched(frozen(rows), np.zeros(height, np.uint32), touched, place)
     return touched[:count].copy(), place
 
 
