@@ -1,13 +1,14 @@
 """A node as modeci-mdf's engine needs it, without a change of meaning.
 
 The engine takes every text for an expression and every list for float64 or int64. So arrays get the
-types that the file keeps for them, and a text that is a text (`reduction: add`) is put into a list,
-which the engine hands on as it is.
+types that the file keeps for them, our functions are told which of their tensors are lists, and a text
+that is a text (`reduction: add`) is put into a list, which the engine hands on as it is.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,15 @@ from modeci_mdf.mdf import Function, Node, Parameter
 
 from mdf_scatter import expressions
 from mdf_scatter.dtypes import dtype_of
+from mdf_scatter.errors import OperatorError
 from mdf_scatter.formats.restore import restored_node
 from mdf_scatter.lower.node_reading import results_used
-from mdf_scatter.ops import OPS
+from mdf_scatter.ops import OPS, Op
+from mdf_scatter.ops.arguments import read_array
+from mdf_scatter.ops.plain import alike, of_one_dtype
+
+_LISTS = "mdf_scatter_lists"
+"""Argument of our functions while the engine runs: the names of those that are lists in the file."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ def prepared(node: Node, opset: int | None) -> tuple[Node, list[Versioned]]:
     for call in (*own.functions, *own.parameters):
         if call.function:
             _quote_options(own, call)
+            _tell_lists(own, call)
     names = own.get_parameter("specified_outputs_name")
     if names is not None and isinstance(names.value, str):
         names.value = [names.value]
@@ -93,6 +101,27 @@ def text_options(function: str) -> frozenset[str]:
     return frozenset()
 
 
+def tensors(op: Op, scope: Mapping[str, Any]) -> list[Any]:
+    """Return the inputs of one of our operators; plain numbers and lists are as the tensors beside them.
+
+    Args:
+        op: The operator.
+        scope: The names that the engine would give to an expression in a node that is prepared.
+
+    Raises:
+        OperatorError: An input is missing.
+    """
+    for name in op.inputs:
+        if name not in scope and name not in op.optional:
+            raise OperatorError(op.name, f"argument {name!r} is missing; give it in the function's args")
+    given = {name: scope[name] for name in of_one_dtype(op) if scope.get(name) is not None}
+    lists = scope.get(_LISTS, ())
+    plain = [name for name, value in given.items() if name in lists or type(value) in (bool, int, float)]
+    if plain:
+        given = alike({name: read_array(op.name, name, value) for name, value in given.items()}, plain)
+    return [given.get(name, scope.get(name)) for name in op.inputs]
+
+
 def _typed_port(port: Any) -> Any:
     dtype = dtype_of(port.type) if port.type else None
     is_number = dtype is not None and isinstance(port.default_value, (int, float))
@@ -118,6 +147,23 @@ def _quote_options(node: Node, call: Function | Parameter) -> None:
         elif option in args:
             args[option] = [_meant(value)]
     call.args = args
+
+
+def _tell_lists(node: Node, call: Function | Parameter) -> None:
+    op = OPS.get((call.function or "").removeprefix("onnx::"))
+    args = dict(call.args or {})
+    lists = [name for name in (of_one_dtype(op) if op else ()) if _is_list(node, args.get(name, name))]
+    if lists:
+        call.args = {**args, _LISTS: lists}
+
+
+def _is_list(node: Node, value: Any) -> bool:
+    """Tell whether what an argument stands for is a list in the file."""
+    parts = {part.id for part in (*node.input_ports, *node.functions)}
+    parameters = {part.id: part.value for part in node.parameters if not part.conditions}
+    while isinstance(value, str) and value in parameters.keys() - parts:
+        value = parameters.pop(value)
+    return isinstance(expressions.literal(value) if isinstance(value, str) else value, list)
 
 
 def _meant(text: str) -> Any:

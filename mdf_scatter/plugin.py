@@ -38,7 +38,7 @@ from modeci_mdf.mdf import Graph, Node
 from mdf_scatter import expressions
 from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.host_nodes import Versioned, prepared
+from mdf_scatter.host_nodes import Versioned, prepared, tensors
 from mdf_scatter.host_onnx import evaluate_onnx
 from mdf_scatter.host_values import at_a_glance
 from mdf_scatter.ops import OPS, Op
@@ -106,11 +106,7 @@ def evaluate(name: str, scope: Mapping[str, Any]) -> npt.NDArray[Any]:
     """
     op = OPS[name]
     try:
-        for argument in op.inputs:
-            if argument not in scope and argument not in op.optional:
-                raise OperatorError(name, f"argument {argument!r} is missing; give it in the function's args")
-        inputs = [scope.get(argument) for argument in op.inputs]
-        return op.forward(*inputs, **_attributes(op, scope))
+        return op.forward(*tensors(op, scope), **_attributes(op, scope))
     except OperatorError as error:
         _failure.set(error)
         raise

@@ -129,7 +129,7 @@ def as_float64(proto: onnx.ModelProto) -> onnx.ModelProto:
 def as_wide(array: Array) -> Array:
     """Return floating-point numbers as float64, and all else as it is."""
     is_floating = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    return array.astype(np.float64) if is_floating else array
+    return np.asarray(array, np.float64) if is_floating else array
 
 
 def _widen(graph: Any) -> None:

@@ -15,7 +15,7 @@ from modeci_mdf.mdf import Graph, Model
 import mdf_scatter
 from mdf_scatter import GatherND, ScatterND, from_onnx, grad, load, run, save, to_onnx
 from mdf_scatter.errors import InputError, UnsupportedError
-from mdf_scatter.gradient.table import RULES, Call, rule
+from mdf_scatter.gradient import RULES, Call, rule
 
 
 def parsed(body: str, opset: int = 18) -> Model:
@@ -154,7 +154,7 @@ def test_an_operator_without_a_rule_is_named_with_the_way_to_it() -> None:
         grad(model)
     assert str(caught.value) == (
         "com.example::Strange 'middle': there is no rule for its gradient, and it is on the way "
-        "'x' -> 'first' -> 'middle' -> 'last' -> 'y'; add one with mdf_scatter.gradient.table.rule, "
+        "'x' -> 'first' -> 'middle' -> 'last' -> 'y'; add one with mdf_scatter.gradient.rule, "
         "or leave it out with of= and wrt="
     )
 

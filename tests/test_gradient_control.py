@@ -369,8 +369,8 @@ def test_what_changes_its_shape_is_refused() -> None:
 def test_a_result_that_no_turn_reads_may_begin_as_anything() -> None:
     """Paddle's exporter carries such results, from a scalar that stands for nothing."""
     text = """g (int64 n, double[2, 3] h0, double[3] w) => (double[2, 3] out) <double nothing = {0.0}> {
-        h, result = Loop <body = turn (int64 i, bool going, double[2, 3] hp, double[2, 3] no) => (on, hn, rn) {
-            on = Identity(going)
+        h, result = Loop <body = turn (int64 i, bool on, double[2, 3] hp, double[2, 3] no) => (go, hn, rn) {
+            go = Identity(on)
             a = Mul(hp, w)
             hn = Tanh(a)
             rn = Exp(hn)

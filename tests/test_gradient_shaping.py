@@ -230,5 +230,5 @@ def test_unique_has_no_rule():
         grad(model)
     assert str(caught.value) == (
         "Unique 'unique': there is no rule for its gradient, and it is on the way 'x0' -> 'unique' -> 'y0'; "
-        "add one with mdf_scatter.gradient.table.rule, or leave it out with of= and wrt="
+        "add one with mdf_scatter.gradient.rule, or leave it out with of= and wrt="
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from mdf_scatter.errors import OperatorError
 from mdf_scatter.expressions import literal
 from mdf_scatter.ops import Op
 from mdf_scatter.ops.arguments import resolve_rows
+from mdf_scatter.ops.plain import alike, fitted, of_one_dtype
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Known:
     """What a model says of a tensor before it runs.
 
     Attributes:
-        dtype: Its dtype; None where it is not said, as for a list of numbers.
+        dtype: Its dtype; None where it is not said, or a plain number or list has that of what it meets.
         shape: Its shape.
         value: The tensor itself, where it is constant.
     """
@@ -54,16 +55,16 @@ def check_operators(scope: Scope, by_id: Mapping[str, Scope], feeding: Feeding) 
         try:
             if all(tensor.value is not None for tensor in tensors.values()):
                 with np.errstate(all="ignore"):
-                    op.forward(*_alike(tensors), **attributes)
+                    op.forward(*_values(op, tensors), **attributes)
             else:
-                _check_dtypes(op.name, tensors)
+                _check_dtypes(op, tensors)
                 if op.name == "ScatterND":
                     _check_scatter_nd(op.name, **tensors)
         except OperatorError as problem:
             yield error(where, str(problem))
             continue
-        if op.name == "ScatterND" and attributes.get("reduction", "none") == "none":
-            yield from _check_duplicates(where, tensors["data"], tensors["indices"])
+        if "reduction" in op.attributes and attributes.get("reduction", "none") == "none":
+            yield from _check_duplicates(where, op, tensors["data"], tensors["indices"], **attributes)
 
 
 def _attributes(scope: Scope, call: Call, op: Op) -> dict[str, Any]:
@@ -88,6 +89,9 @@ def _known(scope: Scope, value: Any, by_id: Mapping[str, Scope], feeding: Feedin
         shape = shape if shape is not None else shape_declared(output)
         constant = sender.constant(output.value)
     found = _constant(literal(constant) if isinstance(constant, str) else constant, dtype)
+    if found.dtype is None and found.value is not None and not isinstance(constant, (int, float)):
+        # What goes through a port is an array, whose dtype is its own.
+        found = replace(found, dtype=found.value.dtype)
     # What does not fit its own port is reported there.
     is_of_port = found.shape is not None and (shape is None or may_be_equal(found.shape, shape))
     return found if is_of_port else Known(dtype, shape)
@@ -109,34 +113,40 @@ def _constant(value: Any, dtype: np.dtype[Any] | None) -> Known:
     return Known(dtype, array.shape, cast if is_kept else None)
 
 
-def _alike(tensors: Mapping[str, Known]) -> list[npt.NDArray[Any]]:
-    """Give lists of numbers, which have no dtype of their own, that of the tensors they meet."""
+def _values(op: Op, tensors: Mapping[str, Known]) -> list[npt.NDArray[Any]]:
+    """Return the inputs of a call that are all constant, with the dtypes that they have in a run."""
     arrays = {name: tensor.value for name, tensor in tensors.items() if tensor.value is not None}
-    free = [name for name in ("data", "updates") if name in arrays and tensors[name].dtype is None]
-    others = [arrays[name] for name in ("data", "updates") if name in arrays and name not in free]
-    numeric = all(array.dtype.kind in "biufc" for array in (arrays[name] for name in free))
-    if free and numeric:
-        dtype = others[0].dtype if others else np.result_type(*(arrays[name] for name in free))
-        arrays |= {name: arrays[name].astype(dtype) for name in free}
+    given = {name: arrays[name] for name in of_one_dtype(op) if name in arrays}
+    arrays |= alike(given, [name for name in given if tensors[name].dtype is None])
     return list(arrays.values())
 
 
-def _check_dtypes(op: str, tensors: Mapping[str, Known]) -> None:
-    indices = tensors.get("indices", Known())
-    dtype = indices.dtype if indices.dtype is not None or indices.value is None else indices.value.dtype
-    is_empty = indices.value is not None and not indices.value.size
-    if dtype is not None and not is_empty and dtype.kind not in "iu" and "int" not in name_of(dtype):
+def _check_dtypes(op: Op, tensors: Mapping[str, Known]) -> None:
+    for name in op.integers:
+        value, dtype = tensors[name].value, tensors[name].dtype
+        dtype = value.dtype if value is not None and dtype is None else dtype
+        is_empty = value is not None and not value.size
+        if dtype is not None and not is_empty and dtype.kind not in "iu" and "int" not in name_of(dtype):
+            raise OperatorError(
+                op.name, f"{name} has dtype {name_of(dtype)}; expected an integer dtype, such as int64"
+            )
+    names = of_one_dtype(op)
+    typed = [dtype for name in names if (dtype := tensors[name].dtype) is not None]
+    dtypes = [tensors[name].dtype or _dtype_beside(tensors[name].value, typed) for name in names]
+    first, *others = dtypes
+    for name, dtype in zip(names[1:], others, strict=True):
+        if first is None or dtype is None or first == dtype or (is_string(first) and is_string(dtype)):
+            continue
         raise OperatorError(
-            op, f"indices has dtype {name_of(dtype)}; expected an integer dtype, such as int64"
+            op.name,
+            f"{name} has dtype {name_of(dtype)} and {names[0]} has {name_of(first)};"
+            " expected the same dtype: cast one of them first, with astype",
         )
-    data, updates = (tensors.get(name, Known()).dtype for name in ("data", "updates"))
-    if data is None or updates is None or data == updates or (is_string(data) and is_string(updates)):
-        return
-    raise OperatorError(
-        op,
-        f"updates has dtype {name_of(updates)} and data has {name_of(data)};"
-        " expected the same dtype: cast one of them first, with astype",
-    )
+
+
+def _dtype_beside(value: npt.NDArray[Any] | None, typed: list[np.dtype[Any]]) -> np.dtype[Any] | None:
+    """Return the dtype that a number or list gets beside tensors; None where that is not known."""
+    return fitted(value, typed[0]).dtype if value is not None and typed else None
 
 
 def _check_scatter_nd(op: str, data: Known, indices: Known, updates: Known) -> None:
@@ -168,22 +178,49 @@ def _check_scatter_nd(op: str, data: Known, indices: Known, updates: Known) -> N
         resolve_rows(op, indices.value, sizes)
 
 
-def _check_duplicates(where: str, data: Known, indices: Known) -> Iterator[Finding]:
-    if indices.value is None or not indices.value.ndim:
+def _check_duplicates(
+    where: str, op: Op, data: Known, indices: Known, axis: int = 0, **others: Any
+) -> Iterator[Finding]:
+    array = indices.value
+    if array is None or not array.size or not array.ndim or array.dtype.kind not in "iu":
         return
-    rows = indices.value.reshape(-1, indices.value.shape[-1]) if indices.value.size else indices.value[:0]
-    if not rows.size or rows.dtype.kind not in "iu":
+    if op.name == "ScatterND":
+        found, kind = _repeated_row(array, data.shape), "row"
+    elif -array.ndim <= axis < array.ndim:
+        found, kind = _repeated_element(array, data.shape, axis % array.ndim), "element"
+    else:
         return
-    if data.shape is not None and rows.dtype.kind == "i":
-        sizes = np.array([size or 0 for size in data.shape[: rows.shape[1]]], np.int64)
+    if found is not None:
+        place, count = found
+        name = place[0] if len(place) == 1 else place
+        yield warning(
+            where,
+            f"indices repeat ({kind} {name} is written {count} times, the last one wins);"
+            " if updates should accumulate set reduction: add",
+        )
+
+
+def _repeated_row(indices: npt.NDArray[Any], shape: Shape | None) -> tuple[tuple[int, ...], int] | None:
+    """Return what the last axis of indices holds more than once, and how often."""
+    rows = indices.reshape(-1, indices.shape[-1])
+    if shape is not None and rows.dtype.kind == "i":
+        sizes = np.array([size or 0 for size in shape[: rows.shape[1]]], np.int64)
         rows = np.where(rows < 0, rows + sizes, rows)
     found, counts = np.unique(rows, axis=0, return_counts=True)
     repeated = np.flatnonzero(counts > 1)
-    if repeated.size:
-        row, count = found[repeated[0]].tolist(), counts[repeated[0]]
-        name = row[0] if len(row) == 1 else tuple(row)
-        yield warning(
-            where,
-            f"indices repeat (row {name} is written {count} times, the last one wins);"
-            " if updates should accumulate set reduction: add",
-        )
+    return (tuple(found[repeated[0]].tolist()), int(counts[repeated[0]])) if repeated.size else None
+
+
+def _repeated_element(
+    indices: npt.NDArray[Any], shape: Shape | None, axis: int
+) -> tuple[tuple[int, ...], int] | None:
+    """Return the place in data that indices along an axis name more than once, and how often."""
+    if shape is not None and len(shape) == indices.ndim and indices.dtype.kind == "i":
+        indices = np.where(indices < 0, indices + (shape[axis] or 0), indices)
+    lanes = np.sort(np.moveaxis(indices, axis, -1))
+    repeated = np.argwhere(lanes[..., 1:] == lanes[..., :-1])
+    if not len(repeated):
+        return None
+    *lane, position = repeated[0].tolist()
+    number = int(lanes[(*lane, position)])
+    return (*lane[:axis], number, *lane[axis:]), int((lanes[tuple(lane)] == number).sum())

@@ -4,3 +4,7 @@
 writes the nodes that they ask for; `reverse` goes backwards through the nodes of a graph or a body and asks
 the rules; `model` is `grad`: which gradients of what, and the model that has them.
 """
+
+from mdf_scatter.gradient.table import CONSTANT, RULES, Call, rule
+
+__all__ = ["CONSTANT", "RULES", "Call", "rule"]

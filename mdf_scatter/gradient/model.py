@@ -41,7 +41,7 @@ rules.load()
 
 @collector_paused()
 def grad(
-    model: Model, *, of: str | Iterable[str] | None = None, wrt: str | Iterable[str] | None = None
+    model: Model, of: str | Iterable[str] | None = None, wrt: str | Iterable[str] | None = None
 ) -> Model:
     """Return a model that computes what another one does, and its gradients by reverse mode.
 

@@ -158,7 +158,7 @@ def _without_rule(node: ir.Node, before: Iterable[str], after: Iterable[str]) ->
     way = " -> ".join(repr(name) for name in (*before, _name(node), *after))
     return (
         f"{domain}{node.op_type} {_name(node)!r}: there is no rule for its gradient, and it is on the way "
-        f"{way}; add one with mdf_scatter.gradient.table.rule, or leave it out with of= and wrt="
+        f"{way}; add one with mdf_scatter.gradient.rule, or leave it out with of= and wrt="
     )
 
 

@@ -23,7 +23,9 @@ from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import HELD, Builder, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
+from mdf_scatter.lower.plain import as_tensor, dtype_beside, is_plain
 from mdf_scatter.ops import OPS, Op
+from mdf_scatter.ops.plain import of_one_dtype
 from mdf_scatter.signatures import Signature, signature
 
 METADATA = "mdf_scatter."
@@ -87,7 +89,7 @@ def lower_call(builder: Builder, call: Call) -> list[Operand]:
 
 
 def _family(builder: Builder, call: Call, op: Op) -> ir.Value:
-    inputs = [_tensor(builder, call, op, name) for name in op.inputs]
+    inputs = _tensors(builder, call, op)
     known = (*op.attributes, *CARRIED)
     written = [name for name in call.given if name in known]
     given = {name: call.option(name) for name in dict.fromkeys((*written, *known))}
@@ -154,18 +156,39 @@ class _Emit:
         return result
 
 
-def _tensor(builder: Builder, call: Call, op: Op, name: str) -> ir.Value | None:
+def _tensors(builder: Builder, call: Call, op: Op) -> list[ir.Value | None]:
+    given = {name: operand for name in op.inputs if (operand := _operand(call, op, name)) is not None}
+    alike = [name for name in of_one_dtype(op) if name in given]
+    dtype = dtype_beside([given[name] for name in alike])
+    values: dict[str, ir.Value] = {}
+    for name, operand in given.items():
+        is_free = name in alike and is_plain(operand)
+        values[name] = as_tensor(builder, operand, dtype if is_free else None, call.name)
+    found = {name: _dtype_name(value.dtype) for name, value in values.items() if value.dtype is not None}
+    for name in op.integers:
+        if name in found and "int" not in found[name]:
+            raise UnsupportedError(f"{call.where}: {name} has dtype {found[name]}; expected an integer dtype")
+    for name in alike[1:]:
+        if name in found and found.get(alike[0], found[name]) != found[name]:
+            problem = f"{name} has dtype {found[name]} and {alike[0]} has {found[alike[0]]}"
+            raise UnsupportedError(
+                f"{call.where}: {problem}; expected the same dtype: cast one of them first, with astype"
+            )
+    return [values.get(name) for name in op.inputs]
+
+
+def _operand(call: Call, op: Op, name: str) -> Operand | None:
     operand = call.argument(name)
     if operand is None and name in op.optional:
         return None
     if operand is None or isinstance(operand, list):
         problem = "is missing" if operand is None else "is a list of values; expected one"
         raise UnsupportedError(f"{call.where}: argument {name!r} {problem}")
-    value = builder.materialise(operand)
-    if name in op.integers and value.dtype is not None and not value.dtype.is_integer():
-        found = "string" if value.dtype == ir.DataType.STRING else name_of(value.dtype.numpy())
-        raise UnsupportedError(f"{call.where}: {name} has dtype {found}; expected an integer dtype")
-    return value
+    return operand
+
+
+def _dtype_name(dtype: ir.DataType) -> str:
+    return "string" if dtype == ir.DataType.STRING else name_of(dtype.numpy())
 
 
 def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Value]:
@@ -184,7 +207,7 @@ def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Va
         for kind, value in formal
         if kind and isinstance(value, ir.Value) and HELD not in value.meta
     }
-    inputs = [_weak(builder, value, kinds.get(kind), call.name) for kind, value in formal]
+    inputs = [_beside(builder, value, kinds.get(kind), call.name) for kind, value in formal]
     while inputs and inputs[-1] is None:
         inputs.pop()
     if known is not None and len(inputs) < known.least:
@@ -260,14 +283,12 @@ def _flat(operand: Operand | list[Operand] | None) -> list[Operand | None]:
     return list(operand) if isinstance(operand, list) else [operand]
 
 
-def _weak(
+def _beside(
     builder: Builder, operand: Operand | None, dtype: ir.DataType | None, name: str
 ) -> ir.Value | None:
-    # A plain number or list beside a typed tensor takes that tensor's dtype: ONNX promotes nothing.
-    wanted = None if dtype is None else dtype.numpy()
-    if isinstance(operand, ir.Value):
-        return operand if HELD not in operand.meta or wanted is None else builder.cast(operand, wanted, name)
-    return None if operand is None else builder.materialise(operand, wanted)
+    if operand is None or (isinstance(operand, ir.Value) and HELD not in operand.meta):
+        return operand
+    return as_tensor(builder, operand, None if dtype is None else dtype.numpy(), name)
 
 
 def _standard(builder: Builder, call: Call) -> Operand:

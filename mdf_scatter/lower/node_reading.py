@@ -82,7 +82,7 @@ class NodeReading:
         if is_number(text):
             return [Literal(_number(text), name=f"{self._node.id}.{name}")]
         constant = expressions.literal(text)
-        if isinstance(constant, list) and constant and all(isinstance(part, str) for part in constant):
+        if isinstance(constant, list) and constant:
             return self._values(constant, name, read)
         value = self._expressions(read).lower(expressions.parse(text))
         return value if isinstance(value, list) else [whole(value)]

@@ -83,7 +83,7 @@ def gather_small(data: Any, indices: Any) -> npt.NDArray[Any] | None:
     if not (type(data) is type(indices) is np.ndarray) or data.dtype not in _DTYPES["none"]:
         return None
     shape = indices.shape
-    if indices.dtype != _INT64 or len(shape) != 2 or shape[1] != 1 or not data.size:
+    if indices.dtype != _INT64 or len(shape) != 2 or shape[1] != 1 or not data.ndim or not data.size:
         return None
     if shape[0] * (data.size // len(data)) > SMALL:
         return None
