@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx.backend.base import Backend as BackendBase
@@ -18,6 +17,7 @@ from onnx.backend.base import BackendRep, Device, DeviceType, namedtupledict
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
+from mdf_scatter.evaluator_ops import CORRECTED
 from mdf_scatter.ops import OPS, Op
 
 
@@ -31,76 +31,8 @@ def _op_run(op: Op, name: str = "") -> type[OpRun]:
     return type(name or op.name, (OpRun,), {"op_domain": "", "_run": _run, "__doc__": op.doc})
 
 
-class Loop(OpRun):
-    """Loop as ONNX defines it; the evaluator's own joins what it should stack."""
-
-    op_domain = ""
-    body: Any
-    _run_body: Any
-
-    def need_context(self) -> bool:
-        """Tell that the body may read values around it."""
-        return True
-
-    def _run(self, count: Any, going: Any, *states: Any, context: Any = None, **given: Any) -> Any:
-        carried = len(states)
-        stacks: list[list[Any]] = [[] for _ in self.body.output_names[1 + carried :]]
-        turn = 0
-        going = np.True_ if going is None else going
-        while going and (count is None or turn < count):
-            values = (np.array(turn, np.int64), going, *states)
-            inputs = {**(context or {}), **dict(zip(self.body.input_names, values, strict=True))}
-            going, *made = self._run_body(
-                inputs, attributes=given.get("attributes"), bindings=given.get("bindings")
-            )
-            states = tuple(made[:carried])
-            for stack, part in zip(stacks, made[carried:], strict=True):
-                stack.append(part)
-            turn += 1
-        return self._check_and_fix_outputs((*states, *(np.stack(stack) for stack in stacks)))
-
-
-class Scan(OpRun):
-    """Scan as ONNX defines it; the evaluator's own knows the first axis and one direction only."""
-
-    op_domain = ""
-    num_scan_inputs: int
-    body: Any
-    _run_body: Any
-
-    def need_context(self) -> bool:
-        """Tell that the body may read values around it."""
-        return True
-
-    def _run(self, *values: Any, context: Any = None, **given: Any) -> Any:
-        first = len(values) - self.num_scan_inputs
-        states = values[:first]
-        sources = [
-            np.moveaxis(value, axis, 0)[:: -1 if backwards else 1]
-            for value, axis, backwards in zip(
-                values[first:], *self._settings("input", self.num_scan_inputs), strict=True
-            )
-        ]
-        stacks: list[list[Any]] = [[] for _ in self.body.output_names[first:]]
-        for parts in zip(*sources, strict=True):
-            inputs = {**(context or {}), **dict(zip(self.body.input_names, (*states, *parts), strict=True))}
-            made = self._run_body(inputs, bindings=given.get("bindings"))
-            states = made[:first]
-            for stack, part in zip(stacks, made[first:], strict=True):
-                stack.append(part)
-        stacked = [
-            np.stack(stack[:: -1 if backwards else 1], axis)
-            for stack, axis, backwards in zip(stacks, *self._settings("output", len(stacks)), strict=True)
-        ]
-        return self._check_and_fix_outputs((*states, *stacked))
-
-    def _settings(self, of: str, count: int) -> list[Any]:
-        return [getattr(self, f"scan_{of}_{what}") or [0] * count for what in ("axes", "directions")]
-
-
 NEW_OPS: list[type[OpRun]] = [
-    Loop,
-    Scan,
+    *CORRECTED,
     *(_op_run(op) for op in OPS.values() if "::" not in op.name),
     _op_run(OPS["ScatterElements"], "Scatter"),  # what it was called up to opset 10
 ]

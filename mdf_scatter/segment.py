@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from mdf_scatter.buffers import Values
-from mdf_scatter.errors import EvaluationError, OperatorError
+from mdf_scatter.errors import EvaluationError, MdfScatterError, OperatorError
 
 _Way = Callable[[dict[str, Any]], Sequence[Any]]
 
@@ -85,7 +85,8 @@ class Segment:
             except OperatorError:
                 raise
             except Exception as error:  # onnxruntime and the reference evaluator raise what they please
-                failure = failure or error
+                is_ours = isinstance(error, MdfScatterError)
+                failure = error if is_ours or failure is None else failure
                 if self._by_reference and not self._is_open:
                     self._open(_typed(self._model, feed), threads=1)
                     if self._session is not None:

@@ -42,6 +42,7 @@ LAYERS = [
         "host_onnx",
         "host_values",
         "onnx_plugin",
+        "evaluator_ops",
         "operator_node",
         "array_files",
         "progress",

@@ -90,8 +90,13 @@ def backward(
             sent = gradient() if callable(gradient) else gradient
             if sent is None:
                 continue
+            if sent.shape is None and sent.producer() is not None:
+                sent.shape = value.shape
             if coefficient != 1:
                 sent = call.emit("Mul", sent, coefficient)
+            if sent.shape is None:
+                # Inference knows less of what a rule computes than of the value that it is the gradient of.
+                sent.shape = value.shape
             coming.setdefault(value, []).append(sent)
     sums = {value: passed[value] if value in passed else _taken(emit, coming, value) for value in targets}
     return {value: total for value, total in sums.items() if total is not None}, stops
