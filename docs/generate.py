@@ -16,7 +16,7 @@ from mdf_scatter import OPS, node  # noqa: F401  (importing the nodes makes them
 from mdf_scatter.drawing.cells.node import explain_node
 from mdf_scatter.dtypes import type_text
 from mdf_scatter.examples import example_files
-from mdf_scatter.gradient.model import grad  # noqa: F401  (importing it fills the table)
+from mdf_scatter.gradient.model import grad
 from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.operator_node import OperatorNode
 from mdf_scatter.ops.op import Case, Op
@@ -32,6 +32,8 @@ FUNCTIONS = {
     "paddle::scatter_nd_add": "paddle_scatter_nd_add",
 }
 MOST_SHOWN = 24
+DIFFERENTIATED = "scatter_nd_parameters"
+"""The example whose gradient graph is drawn."""
 
 
 def main() -> None:
@@ -50,6 +52,8 @@ def generated() -> dict[Path, str]:
         files[HERE / "pictures" / f"{path.stem}.svg"] = mdf_scatter.draw(model).svg
         for name in scatters(model):
             files[HERE / "pictures" / _cells(path, name)] = explain_node(model, name).svg
+        if path.stem == DIFFERENTIATED:
+            files[HERE / "pictures" / f"{path.stem}.grad.svg"] = mdf_scatter.draw(grad(model)).svg
     return files
 
 
