@@ -78,6 +78,9 @@ def _reduce(out: Array, rows: Rows, updates: Array, ufunc: np.ufunc) -> None:
             ufunc(out[row], update, out=out[row])
         return
     elements, terms = out.reshape(-1), updates.reshape(-1)
+    if width == 1:
+        ufunc.at(elements, rows, terms)
+        return
     columns = np.arange(width)
     step = max(1, BLOCK // width)
     for start in range(0, count, step):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of
 from mdf_scatter.errors import OperatorError, did_you_mean, listed
-from mdf_scatter.kernels import REDUCTIONS
+from mdf_scatter.kernels import REDUCTIONS, WIDE_REDUCTIONS
 from mdf_scatter.kernels.rows import number_rows
 
 Array = npt.NDArray[Any]
@@ -147,21 +147,21 @@ def _type_name(array: Array) -> str:
 _cached_name = cache(name_of)  # NumPy makes the name anew each time, which takes as long as a small call
 
 
-def check_reduction(op: str, reduction: Any, data: Array) -> None:
+def check_reduction(op: str, reduction: Any, data: Array, choices: Sequence[str] = REDUCTIONS) -> None:
     """Check that `reduction` is one there is, and one that the dtype of `data` has."""
-    check_choice(op, "reduction", reduction, REDUCTIONS)
+    check_choice(op, "reduction", reduction, choices)
     own = _type_name(data)
     if own not in NARROW:
         check_dtype(op, "data", data, KNOWN if reduction == "none" else STANDARD)
     reason, lacking = "", tuple[str, ...]()
     if own in NARROW:
-        reason, lacking = "it is a type without arithmetic", REDUCTIONS[1:]
+        reason, lacking = "it is a type without arithmetic", WIDE_REDUCTIONS[1:]
     elif own == "string":
-        reason, lacking = "strings have no product", ("mul",)
+        reason, lacking = "strings have no product", ("mul", "mean")
     elif data.dtype.kind == "c":
         reason, lacking = "complex numbers have no order", ("max", "min")
     if reduction in lacking:
-        left = [name for name in REDUCTIONS if name not in lacking]
+        left = [name for name in choices if name not in lacking]
         raise OperatorError(
             op, f"reduction is {reduction!r} and data has dtype {own}, but {reason}; expected {listed(left)}"
         )
@@ -212,6 +212,8 @@ def resolve_rows(
     numbered = number_rows(indices, tuple(sizes))
     if numbered is not None:
         return numbered if share or not np.may_share_memory(numbered, indices) else numbered.copy()
+    if share and len(sizes) == 1 and _are_rows(indices, sizes[0]):
+        return indices.reshape(-1)
     rows = np.zeros(math.prod(indices.shape[:-1]), np.int64)
     if not rows.size:
         return rows
@@ -236,6 +238,12 @@ def resolve_axis(op: str, indices: Array, size: int, axis: int) -> npt.NDArray[n
         place = _first_place(_is_outside(indices, size))
         raise OperatorError(op, _out_of_range("indices", indices, place, "data", axis, size))
     return numbers
+
+
+def _are_rows(indices: Array, size: int) -> bool:
+    """Tell whether indices are numbers of rows as they are: new arrays cost more than all else here."""
+    is_plain = indices.dtype == np.int64 and indices.dtype.isnative and indices.flags.c_contiguous
+    return is_plain and indices.size > 0 and bool(indices.min() >= 0) and bool(indices.max() < size)
 
 
 def _from_start(indices: Array, size: int) -> npt.NDArray[np.int64] | None:

@@ -45,7 +45,7 @@ def resolve_elements(
     if loops is not None:
         return number_elements(loops, indices, shape, axis)
     positions = resolve_axis(op, indices, shape[axis], axis)
-    if not positions.size:
+    if not positions.size or len(shape) == 1:
         return positions
     before, step, after = offsets(indices.shape, shape, axis)
     blocks = positions.reshape(len(before), -1, len(after))

@@ -23,6 +23,7 @@ from mdf_scatter.ops.onnx_forms import scatter_form
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, scatter, written
 from mdf_scatter.ops.scatter_nd import WIDE_ATTRIBUTES, check_wide_reduction
+from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import scatter_pullback
 
 Array = npt.NDArray[Any]
@@ -70,6 +71,9 @@ def scatter_elements(
     >>> scatter_elements([[1, 2, 3, 4, 5]], [[1, 3]], [[11, 21]], axis=1)
     array([[ 1, 11,  3, 21,  5]])
     """
+    result = _small(data, indices, updates, axis, reduction, out)
+    if result is not None:
+        return result
     data = read_array(NAME, "data", data)
     check_reduction(NAME, reduction, data)
     return _scatter(data, indices, updates, axis, reduction, out=out)
@@ -84,6 +88,10 @@ def _forward(
     include_self: bool = True,
 ) -> npt.NDArray[Any]:
     """Compute what `scatter_elements` does, with what nodes and functions have beyond ONNX."""
+    if include_self is True:
+        result = _small(data, indices, updates, axis, reduction)
+        if result is not None:
+            return result
     data = read_array(NAME, "data", data)
     check_wide_reduction(NAME, reduction, include_self, data)
     return _scatter(data, indices, updates, axis, reduction, include_self)
@@ -107,6 +115,14 @@ def _pullback(
     positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
     shapes = data.shape, None, updates.shape
     return scatter_pullback(NAME, shapes, data, positions, 1, updates, output, reduction, include_self)
+
+
+def _small(data: Any, indices: Any, updates: Any, axis: Any, reduction: Any, out: Any = None) -> Array | None:
+    """Return the result of a small call along the only axis, which is a ScatterND; else None."""
+    if type(indices) is not np.ndarray or indices.ndim != 1 or type(axis) is not int or axis not in (0, -1):
+        return None
+    is_flat = type(data) is np.ndarray and data.ndim == 1
+    return scatter_small(data, indices[:, np.newaxis], updates, reduction, out) if is_flat else None
 
 
 def _scatter(

@@ -125,7 +125,7 @@ def check_wide_reduction(op: str, reduction: Any, include_self: Any, data: npt.N
         written = " ".join(repr(include_self).split())  # an array's is of several lines
         raise OperatorError(op, f"include_self is {written}; expected True or False")
     if reduction != "mean":
-        check_reduction(op, reduction, data)
+        check_reduction(op, reduction, data, WIDE_REDUCTIONS)
         return
     own = "string" if is_string(data.dtype) else name_of(data.dtype)
     if own in _NO_MEAN:
