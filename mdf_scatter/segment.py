@@ -111,41 +111,13 @@ class Segment:
 
             from mdf_scatter.onnx_plugin import NEW_OPS
 
-            self._evaluator = ReferenceEvaluator(_with_whole_loops(self._model), new_ops=NEW_OPS)
+            self._evaluator = ReferenceEvaluator(self._model, new_ops=NEW_OPS)
         return list(self._evaluator.run(list(self.writes), feed))
 
 
 def is_typed(model: onnx.ModelProto) -> bool:
     """Tell whether the type of every input of a stretch is known."""
     return all(value.type.WhichOneof("value") for value in model.graph.input)
-
-
-def _with_whole_loops(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose loops all have a count and a condition: without, the evaluator does not turn."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    bodies: list[Any] = [whole.graph, *whole.functions]
-    while bodies:
-        body = bodies.pop()
-        nodes = []
-        for node in body.node:
-            bodies += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-            bodies += [graph for attribute in node.attribute for graph in attribute.graphs]
-            for at, value in enumerate((np.int64(2**63 - 1), np.True_) if _is_loop(node) else ()):
-                if len(node.input) > at and not node.input[at]:
-                    node.input[at] = f"{node.output[0]}.{('count', 'going')[at]}"
-                    tensor = onnx.numpy_helper.from_array(np.asarray(value))
-                    nodes.append(onnx.helper.make_node("Constant", [], [node.input[at]], value=tensor))
-            nodes.append(node)
-        if len(nodes) > len(body.node):
-            held = onnx.GraphProto(node=nodes)
-            del body.node[:]
-            body.node.extend(held.node)
-    return whole
-
-
-def _is_loop(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Loop" and node.domain in ("", "ai.onnx")
 
 
 def _typed(model: onnx.ModelProto, feed: Mapping[str, Any]) -> onnx.ModelProto:

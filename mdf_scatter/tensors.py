@@ -36,7 +36,7 @@ def array_of(tensor: ir.TensorProtocol) -> npt.NDArray[Any]:
     """Return a tensor as an array; strings are objects of type str."""
     array = np.asarray(tensor.numpy())
     if tensor.dtype != ir.DataType.STRING:
-        # Where the dtype is not NumPy's own object, but one that equals it, NumPy does not take its fast loops.
+        # Where the dtype only equals NumPy's own object, NumPy does not take its fast loops.
         return array.view(np.dtype(array.dtype.type)) if array.dtype.isnative else array
     return np.array([text_of(bytes(text)) for text in array.ravel()], dtype=object).reshape(array.shape)
 

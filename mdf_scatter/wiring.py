@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,12 @@ def onnx_metadata(part: Any) -> dict[str, Any]:
     """Return what a graph, node or port keeps of the ONNX model it was lifted from."""
     kept = (part.metadata or {}).get("onnx")
     return kept if isinstance(kept, dict) else {}
+
+
+def is_backward(node: Node) -> bool:
+    """Tell whether a node is part of a backward pass."""
+    props = onnx_metadata(node).get("metadata_props")
+    return isinstance(props, dict) and props.get(PASS) == "backward"
 
 
 def graph_inputs(graph: Graph) -> list[GraphInput]:
@@ -122,6 +129,38 @@ def incoming(graph: Graph) -> dict[tuple[str, str], list[Edge]]:
     for edge in graph.edges:
         feeding.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
     return feeding
+
+
+def edges_in_order(graph: Graph) -> list[Edge]:
+    """Return the edges so that each comes after one that reaches its sender, as MDF's engine orders them.
+
+    It goes through the file's edges again and again and takes those whose sender is reached by then.
+    Where no two edges enter one port their order has no meaning, and they are in the file's.
+    """
+    edges = list(graph.edges)
+    if len({(edge.receiver, edge.receiver_port) for edge in edges}) == len(edges):
+        return edges
+    receivers = {edge.receiver for edge in edges}
+    reached = {node.id for node in graph.nodes if node.id not in receivers}
+    if not reached:
+        reached = {n.id for n in graph.nodes if any(p.default_value is not None for p in n.input_ports)}
+    leaving: dict[str, list[int]] = {}
+    for place, edge in enumerate(edges):
+        leaving.setdefault(edge.sender, []).append(place)
+    found: list[int] = []
+    now, later = sorted(place for name in reached for place in leaving.get(name, ())), list[int]()
+    while now:
+        place = heappop(now)
+        found.append(place)
+        receiver = edges[place].receiver
+        if receiver not in reached:
+            reached.add(receiver)
+            for other in leaving.get(receiver, ()):
+                heappush(now if other > place else later, other)
+        if not now:
+            now, later = later, []
+    unreached = set(range(len(edges))).difference(found)
+    return [edges[place] for place in (*found, *sorted(unreached))]
 
 
 def is_pass_through(node: Node) -> bool:

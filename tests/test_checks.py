@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from modeci_mdf.mdf import (
     ParameterCondition,
 )
 
+import mdf_scatter
 from mdf_scatter.checks import Finding, check, refuse
 from mdf_scatter.errors import ModelError
 
@@ -395,8 +397,8 @@ def test_typed_arrays_meet() -> None:
         (
             {"e": edge("a.o", "b.i"), "f": edge("c.o", "b.i")},
             [
-                "warning: g.b.i: 2 edges write this port ('e', 'f') and which one wins is not defined; set"
-                " reduce to 'add' or 'multiply', or give each edge a port of its own"
+                "warning: g.b.i: 2 edges write this port ('e', 'f') and the last that brings a value"
+                " wins; set reduce to 'add' or 'multiply', or give each edge a port of its own"
             ],
         ),
         (
@@ -816,3 +818,61 @@ def test_models_that_do_not_run_do_not_break_check(name: str) -> None:
     model = load(name)
     if model is not None:
         assert all("\n" not in str(finding) for finding in check(model))
+
+
+EDGES = {"e": edge("c.o", "b.i"), "f": edge("a.o", "b.i"), "g": edge("a.o", "c.i")}
+"""`e` stands first and comes last: its sender waits for `g`."""
+
+
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_the_edge_said_to_win_is_the_one_that_does(engine: Any) -> None:
+    graph = {
+        "nodes": {
+            "a": {"parameters": {"one": {"value": 1.0}}, "output_ports": {"o": {"value": "one"}}},
+            "b": relay(),
+            "c": {"input_ports": {"i": {}}, "output_ports": {"o": {"value": "i + 1"}}},
+        },
+        "edges": EDGES,
+    }
+    assert found(graph)[0].startswith("warning: g.b.i: 2 edges write this port ('f', 'e') and the last")
+    model = Model.from_dict({"m": {"graphs": {"g": graph}}})
+    assert mdf_scatter.run(model, engine=engine)["o"] == 2.0
+
+
+REPEATED = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float[4, 3] d, float[3] u, float[2, 3] v)
+        => (float[4, 3] w, float[4, 3] x, float[4, 3] y, float[4, 3] z)
+    <int64[3, 2] i = {0, 0, 1, 1, 0, 0}, int64[2, 3] j = {0, 1, 2, 0, 2, -1}> {
+        w = ScatterND(d, i, u)
+        x = ScatterElements(d, j, v)
+        y = ScatterElements<axis = 1>(d, j, v)
+        z = ScatterElements<reduction = "add">(d, j, v)
+    }"""
+
+
+def test_repeated_constant_indices_of_a_graph_from_onnx() -> None:
+    lost = "the last one wins); if updates should accumulate set reduction: add"
+    assert list(map(str, check(mdf_scatter.from_onnx(onnx.parser.parse_model(REPEATED))))) == [
+        f"warning: g.ScatterND.scatternd: indices repeat (row (0, 0) is written 2 times, {lost}",
+        "warning: g.ScatterElements.scatterelements: indices repeat"
+        f" (element (0, 0) is written 2 times, {lost}",
+        "warning: g.ScatterElements_1.scatterelements: indices repeat"
+        f" (element (1, 2) is written 2 times, {lost}",
+    ]
+
+
+def test_a_backward_pass_repeats_indices_on_purpose() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 18]> g (float[4] d, float[3] u) => (float s)
+        <int64[3] i = {0, 1, 0}, int64[3, 1] j = {0, 1, 0}> {
+            x = ScatterElements(d, i, u)
+            y = ScatterND(x, j, u)
+            z = Mul(y, y)
+            s = ReduceSum<keepdims = 0>(z)
+        }"""
+    model = mdf_scatter.from_onnx(onnx.parser.parse_model(text))
+    findings = list(map(str, check(model)))
+    assert len(findings) == 2
+    gradient = mdf_scatter.grad(model, of="s")
+    functions = [part.function or "" for node in gradient.graphs[0].nodes for part in node.functions]
+    assert sum("Scatter" in function for function in functions) > 2
+    assert list(map(str, check(gradient))) == findings

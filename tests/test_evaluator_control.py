@@ -24,7 +24,7 @@ def check(text: str, inputs: dict[str, npt.NDArray[Any]]) -> None:
         np.testing.assert_allclose(array, expected, rtol=1e-12, strict=True)
 
 
-@pytest.mark.parametrize(("count", "going"), [("n", "c"), ("n", ""), ("", "c")])
+@pytest.mark.parametrize(("count", "going"), [("n", "c"), ("n", ""), ("", "c"), ("", "")])
 def test_loop_stacks_scalars_vectors_and_matrices(count: str, going: str) -> None:
     text = f"""g (int64 n, bool c, double[2, 3] h0, double[3] w)
             => (double[2, 3] h, double[T, 2, 3] hs, double[T, 3] vs, int64[T] numbers) {{

@@ -352,3 +352,14 @@ def test_an_input_that_is_an_output_is_passed_on() -> None:
     node.output_ports.append(OutputPort(id="y", value="x"))
     proto = to_onnx(Model(id="m", graphs=[Graph(id="g", nodes=[node])]))
     assert [n.op_type for n in proto.graph.node] == ["Identity"]
+
+
+def test_an_output_that_only_has_the_name_of_an_input_is_named_after_its_node() -> None:
+    model = calculation("2 * x")
+    (node,) = model.graphs[0].nodes
+    node.input_ports[0].shape = (1, 3)
+    node.output_ports[0].id = "x"
+    proto = to_onnx(model)
+    assert [value.name for value in proto.graph.input] == ["x"]
+    assert [value.name for value in proto.graph.output] == ["n.x"]
+    np.testing.assert_array_equal(mdf_scatter.run(model, {"x": X})["x"], 2 * X)

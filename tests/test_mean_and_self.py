@@ -184,10 +184,26 @@ def test_attributes_of_nodes_and_functions(op):
             f"{op}: include_self is {value!r}; expected True or False"
         )
     complex_data = np.zeros(4, complex), arguments[1], np.zeros(1, complex)
-    assert problem(forward, *complex_data, reduction="max") == (
-        f"{op}: reduction is 'max' and data has dtype complex128,"
-        " but complex numbers have no order; expected 'none', 'add' or 'mul'"
+    for reduction in ("max", "min"):
+        assert problem(forward, *complex_data, reduction=reduction) == (
+            f"{op}: reduction is {reduction!r} and data has dtype complex128,"
+            " but complex numbers have no order; expected 'none', 'add', 'mul' or 'mean'"
+        )
+    assert forward(*complex_data, reduction="mean").dtype == complex
+    texts = np.array(["a"] * 4), arguments[1], np.array(["b"])
+    assert problem(forward, *texts, reduction="mul") == (
+        f"{op}: reduction is 'mul' and data has dtype string,"
+        " but strings have no product; expected 'none', 'add', 'max' or 'min'"
     )
+
+
+def test_public_functions_do_not_offer_the_mean_that_they_lack():
+    for function, indices in ((scatter_nd, [[0]]), (scatter_elements, [0])):
+        name = OPS["ScatterND" if function is scatter_nd else "ScatterElements"].name
+        assert problem(function, [1j], indices, [2j], reduction="max") == (
+            f"{name}: reduction is 'max' and data has dtype complex128,"
+            " but complex numbers have no order; expected 'none', 'add' or 'mul'"
+        )
 
 
 def test_public_functions_are_onnx_s():

@@ -10,11 +10,12 @@ import pytest
 from modeci_mdf import execution_engine
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.functions.standard import mdf_functions
-from modeci_mdf.mdf import Function, Graph, InputPort, Model, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Edge, Function, Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_scatter
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.plugin import registered
+from mdf_scatter.wiring import edges_in_order
 
 DATA = np.arange(1, 9, dtype=np.float32)
 INDICES = np.array([[4], [3], [1], [4]])
@@ -208,3 +209,20 @@ def test_the_registered_entry_can_be_called_and_is_described() -> None:
     assert entry["arguments"][-2:] == ["training", "lda_coeff"]
     assert entry["function"]([0.0, 0.0], [[1]], [5.0]).tolist() == [0, 5]
     assert "slices of it replaced" in entry["description"]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_edges_are_in_the_order_that_the_engine_works_out(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = [f"n{place}" for place in rng.permutation(6)]
+    nodes = [
+        Node(id=name, input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y", value="x")])
+        for name in names
+    ]
+    graph = Graph(id="g", nodes=sorted(nodes, key=lambda node: node.id))
+    pairs = [(a, b) for a in range(6) for b in range(a + 1, 6)]
+    graph.edges = [
+        Edge(id=f"e{a}{b}", sender=names[a], sender_port="y", receiver=names[b], receiver_port="x")
+        for a, b in rng.permutation(pairs)[:9]
+    ]
+    assert edges_in_order(graph) == EvaluableGraph(graph).ordered_edges

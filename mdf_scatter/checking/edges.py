@@ -11,6 +11,7 @@ from modeci_mdf.mdf import Edge, Graph
 from mdf_scatter.checking.finding import Finding, chain, error, near, place, warning
 from mdf_scatter.checking.scope import Scope
 from mdf_scatter.errors import listed
+from mdf_scatter.wiring import edges_in_order
 
 REDUCE = ("overwrite", "add", "multiply")
 """What an input port may do with several edges."""
@@ -26,6 +27,7 @@ def check_edges(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Finding]:
         inputs = {name: by_id[name].ports for name in (edge.receiver,) if name in by_id}
         yield from _end(where, "receiver", edge.receiver, edge.receiver_port, inputs, "input", by_id)
         yield from _parameters(where, edge)
+    for edge in edges_in_order(graph):
         feeding.setdefault((edge.receiver, edge.receiver_port), []).append(edge.id)
     for scope in by_id.values():
         for port in scope.node.input_ports:
@@ -38,8 +40,8 @@ def check_edges(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Finding]:
             elif len(edges) > 1 and port.reduce in (None, "overwrite"):
                 yield warning(
                     scope.where(port.id),
-                    f"{len(edges)} edges write this port ({_some(edges)}) and which one wins is not defined;"
-                    " set reduce to 'add' or 'multiply', or give each edge a port of its own",
+                    f"{len(edges)} edges write this port ({_some(edges)}) and the last that brings a value"
+                    " wins; set reduce to 'add' or 'multiply', or give each edge a port of its own",
                 )
 
 

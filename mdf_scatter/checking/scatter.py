@@ -26,6 +26,7 @@ from mdf_scatter.expressions import literal
 from mdf_scatter.ops import Op
 from mdf_scatter.ops.arguments import resolve_rows
 from mdf_scatter.ops.plain import alike, fitted, of_one_dtype
+from mdf_scatter.wiring import is_backward
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def check_operators(scope: Scope, by_id: Mapping[str, Scope], feeding: Feeding) 
         except OperatorError as problem:
             yield error(where, str(problem))
             continue
-        if "reduction" in op.attributes and attributes.get("reduction", "none") == "none":
+        is_overwriting = "reduction" in op.attributes and attributes.get("reduction", "none") == "none"
+        # A backward pass finds out which of several updates is the last by writing their numbers so.
+        if is_overwriting and not is_backward(scope.node):
             yield from _check_duplicates(where, op, tensors["data"], tensors["indices"], **attributes)
 
 

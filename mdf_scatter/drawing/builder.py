@@ -16,7 +16,7 @@ from mdf_scatter.drawing.calls import calls, constants_given, tensor_constants
 from mdf_scatter.drawing.inference import PortTypes
 from mdf_scatter.drawing.lowered import Place, value_names
 from mdf_scatter.drawing.outline import Outline
-from mdf_scatter.drawing.passes import gradients, is_backward
+from mdf_scatter.drawing.passes import gradients
 from mdf_scatter.drawing.ports import (
     input_terminal,
     missing_terminal,
@@ -174,7 +174,7 @@ class Builder:
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 rows=tuple(rows(node, held, self.conditions.get(node.id), inner, self.gradients.stop(node))),
-                is_backward=is_backward(node),
+                is_backward=wiring.is_backward(node),
             )
         )
         for position, source in feeders:

@@ -12,13 +12,12 @@ from modeci_mdf.mdf import Model, Node
 
 from mdf_scatter.drawing.calls import Call, calls, is_onnx_operator
 from mdf_scatter.drawing.markup import short_code, short_name, visible
-from mdf_scatter.drawing.passes import is_backward
 from mdf_scatter.drawing.style import THEMES
 from mdf_scatter.drawing.tensor_type import is_array
 from mdf_scatter.drawing.values import full_text
 from mdf_scatter.errors import MdfScatterError
 from mdf_scatter.ops import OPS
-from mdf_scatter.wiring import graph_inputs
+from mdf_scatter.wiring import graph_inputs, is_backward
 
 _NAME = 120
 """Characters of a name in a table; longer ones are cut, in full they stand in the model."""

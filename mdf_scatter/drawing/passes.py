@@ -1,4 +1,4 @@
-"""What a gradient graph says of itself: which nodes go backward, and where gradients come in and stop."""
+"""What a gradient graph says of itself: where gradients come in and stop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from modeci_mdf.mdf import Graph, Node
 
-from mdf_scatter.wiring import PASS, onnx_metadata
+from mdf_scatter.wiring import onnx_metadata
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,6 @@ def gradients(graph: Graph) -> Gradients:
         tuple(map(str, of)),
         {str(stop.get("node")): str(stop.get("reason")) for stop in stops},
     )
-
-
-def is_backward(node: Node) -> bool:
-    """Tell whether a node is part of a backward pass."""
-    return _mapping(onnx_metadata(node).get("metadata_props")).get(PASS) == "backward"
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -108,8 +108,9 @@ def _function(graph: Graph, graphs: Graphs) -> ir.Function:
 def to_onnx(model: Model, *, opset: int | None = None) -> onnx.ModelProto:
     """Write an MDF model as an ONNX model.
 
-    Graph inputs and outputs keep their names, parameters become initializers, and what ONNX has no
-    attribute for (`training`, `lda_coeff`, `specified_outputs_name`) stands in the nodes'
+    Graph inputs and outputs keep their names; only an output that has the name of an input is called
+    `node.port`, as a name stands for one value in ONNX. Parameters become initializers, and what ONNX has
+    no attribute for (`training`, `lda_coeff`, `specified_outputs_name`) stands in the nodes'
     `metadata_props`, from where `from_onnx` brings it back.
 
     Args:

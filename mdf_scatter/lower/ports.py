@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.arithmetic import Arithmetic, scale
 from mdf_scatter.lower.builder import Builder, Literal, Operand
 from mdf_scatter.lower.evaluation import Evaluation, Key
+from mdf_scatter.wiring import edges_in_order
 
 _REDUCE = {
     "add": (operator.add, np.add, "Add"),
@@ -27,8 +27,7 @@ _NEUTRAL = {"add": 0, "multiply": 1}
 class Edges:
     """The edges of a graph, in the order in which MDF's engine passes their values on.
 
-    Where several edges write one port, the last one counts. The engine works out an order in which
-    every edge comes after one that reaches its sender, and then loses it in a set; it is kept here.
+    Where several edges write one port, the last one counts.
 
     Args:
         graph: The graph.
@@ -42,35 +41,12 @@ class Edges:
     def __init__(self, graph: Graph) -> None:
         self.late = _late(graph)
         self._into: dict[tuple[str, str], list[Edge]] = {}
-        for edge in ordered(graph):
+        for edge in edges_in_order(graph):
             self._into.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
 
     def into(self, node: Node, port: InputPort) -> list[Edge]:
         """Return the edges that write a port."""
         return self._into.get((node.id, port.id), [])
-
-
-def ordered(graph: Graph) -> list[Edge]:
-    """Return the edges so that each comes after one that reaches its sender."""
-    if len({(edge.receiver, edge.receiver_port) for edge in graph.edges}) == len(graph.edges):
-        return list(graph.edges)
-    receivers = {edge.receiver for edge in graph.edges}
-    reached = {node.id for node in graph.nodes if node.id not in receivers}
-    if not reached:
-        reached = {n.id for n in graph.nodes if any(p.default_value is not None for p in n.input_ports)}
-    waiting = deque(graph.edges)
-    found: list[Edge] = []
-    put_off = 0
-    while waiting:
-        edge = waiting.popleft()
-        if edge.sender in reached or put_off > len(waiting):
-            found.append(edge)
-            reached.add(edge.receiver)
-            put_off = 0
-        else:
-            waiting.append(edge)
-            put_off += 1
-    return found
 
 
 def fed(
