@@ -9,15 +9,15 @@ import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.lower.arithmetic import dtype_of, is_weak
-from mdf_scatter.lower.builder import HELD, Builder, Literal, Operand
+from mdf_scatter.lower.builder import HELD, WEAK, Builder, Literal, Operand
 from mdf_scatter.ops.plain import fitted
 
 
 def is_plain(operand: Operand) -> bool:
     """Tell whether an operand is a number or list that tells no dtype."""
-    if isinstance(operand, Literal) and operand.listed:
-        return True
-    return is_weak(operand) or (isinstance(operand, ir.Value) and HELD in operand.meta)
+    if isinstance(operand, ir.Value):
+        return bool(operand.meta.get(WEAK)) or HELD in operand.meta
+    return operand.listed or is_weak(operand)
 
 
 def dtype_beside(operands: Sequence[Operand]) -> np.dtype[Any] | None:
