@@ -223,3 +223,31 @@ def test_an_unknown_kernel_is_refused():
     with pytest.raises(UnsupportedError) as caught:
         grad(model)
     assert str(caught.value).endswith(f"has to be known; {FIXED}")
+
+
+# --- Col2Im ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    ("image", "block", "columns", "attributes"),
+    [
+        ([4, 5], [2, 3], 9, {}),
+        ([5, 6], [2, 2], 9, {"strides": [2, 3], "pads": [0, 1, 1, 1]}),
+        ([5, 5], [2, 2], 9, {"dilations": [2, 2]}),
+        ([6], [3], 4, {}),
+    ],
+)
+def test_col2im(
+    image: list[int], block: list[int], columns: int, attributes: dict[str, Any], symbolic: bool
+) -> None:
+    shapes = [np.array(image), np.array(block)]
+    x = normal(2, 3 * int(np.prod(block)), columns)
+    check_node("Col2Im", [x, *shapes], attributes, constant=[1, 2], symbolic=symbolic)
+
+
+def test_col2im_needs_a_constant_block() -> None:
+    model, _ = node_model("Col2Im", [normal(1, 4, 4), np.array([3, 3]), np.array([2, 2])])
+    message = "Col2Im 'col2im': no gradient: its block shape 'x2' is not constant; make it a constant"
+    with pytest.raises(UnsupportedError, match=f"^{message}$"):
+        grad(model)

@@ -10,11 +10,13 @@ import onnx
 import onnx_ir as ir
 
 from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.gradient.branches import settle_branches
 from mdf_scatter.gradient.known import known_value
+from mdf_scatter.gradient.sequences import settle_sequences
 
 
 def typed(proto: onnx.ModelProto, name: str) -> ir.Model:
-    """Return a model with the types of its values, and a branch in place of each If that always takes it.
+    """Return a model with the types of its values, without branches and sequences that are known.
 
     ONNX's inference follows sizes through few operators, so that what is reshaped or split by computed ones
     has no rank. Here integers that are the same in every run are computed, and it is told of them.
@@ -30,7 +32,7 @@ def typed(proto: onnx.ModelProto, name: str) -> ir.Model:
     while True:
         model = _inferred(proto, name)
         proto = ir.to_proto(model)
-        if _settle_branches(model.graph):
+        if settle_branches(model.graph) or settle_sequences(model.graph):
             proto = ir.to_proto(model)
             # Types of what a branch gave were those of both branches.
             del proto.graph.value_info[:]
@@ -97,37 +99,3 @@ def _type_carried(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
             value = graph.value_info.add(name=name, type=declared.type)
             for size in value.type.tensor_type.shape.dim:
                 size.ClearField("value")
-
-
-def _settle_branches(graph: ir.Graph) -> bool:
-    """Put, for each If whose condition is known, the nodes of its branch in its place; tell whether any was.
-
-    Exporters write such conditions on ranks; what stands in both branches has no known rank.
-    """
-    opset, found = graph.opset_imports[""], False
-    for node in list(graph):
-        condition = node.inputs[0] if node.domain == "" and node.op_type == "If" else None
-        known = None if condition is None else known_value(condition, opset)
-        if known is not None:
-            _put(graph, node, node.attributes["then_branch" if known.item() else "else_branch"].as_graph())
-            found = True
-    return found
-
-
-def _put(graph: ir.Graph, node: ir.Node, branch: ir.Graph) -> None:
-    """Put the nodes of a branch in the place of an If."""
-    results = list(branch.outputs)
-    branch.outputs.clear()
-    for name in list(branch.initializers):
-        graph.register_initializer(branch.initializers.pop(name))
-    for inner in list(branch):
-        branch.remove(inner)
-        graph.insert_before(node, inner)
-    for old, new in zip(node.outputs, results, strict=True):
-        if old.is_graph_output():
-            last = ir.node("Identity", [new], name=f"{node.name}.{old.name}")
-            graph.insert_before(node, last)
-            last.outputs[0].type, last.outputs[0].name = old.type, old.name
-            old.name, new = f"{old.name}.both", last.outputs[0]
-        old.replace_all_uses_with(new, replace_graph_outputs=True)
-    graph.remove(node, safe=True)

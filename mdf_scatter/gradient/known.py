@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def _found(value: ir.Value, opset: int) -> Array | None:
         return None
     if node.op_type == "Shape":
         return _shape(node)
+    if node.op_type == "Size":
+        return _size(node)
     if any(isinstance(part, ir.Attr) and _holds_graph(part) for part in node.attributes.values()):
         return None
     return _evaluated(node, value, opset)
@@ -62,6 +65,15 @@ def _shape(node: ir.Node) -> Array | None:
     if not all(isinstance(size, int) for size in sizes):
         return None
     return np.array(list(sizes), np.int64)
+
+
+def _size(node: ir.Node) -> Array | None:
+    """Return how many elements there are; of a shape, that is a rank, known where its sizes are not."""
+    source = node.inputs[0]
+    sizes = [] if source is None or source.shape is None else source.shape.dims
+    known = [size for size in sizes if isinstance(size, int)]
+    is_known = source is not None and source.shape is not None and len(known) == len(sizes)
+    return np.array(math.prod(known), np.int64) if is_known else None
 
 
 def _evaluated(node: ir.Node, value: ir.Value, opset: int) -> Array | None:

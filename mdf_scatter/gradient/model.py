@@ -23,6 +23,7 @@ from mdf_scatter.lower.builder import Builder
 from mdf_scatter.lower.functions import METADATA
 from mdf_scatter.lower.graphs import TypeOf
 from mdf_scatter.lower.steps import STATES, TIME
+from mdf_scatter.names import Names
 from mdf_scatter.stretches import values_read
 
 SETTINGS = frozenset(
@@ -144,6 +145,7 @@ def _differentiated(
     builder = Builder(lowered.opset_imports)
     builder.reserve(*_taken_names(graph))
     emit = Emitter(builder)
+    _name_sizes(graph, losses.values())
     seeds: dict[ir.Value, ir.Value] = {}
     from_outside: dict[str, str | None] = {}
     for name, value in losses.items():
@@ -171,6 +173,23 @@ def _differentiated(
     found = GradientGraph(lowered, from_outside, results, stops)
     _describe(graph, found)
     return found
+
+
+def _name_sizes(graph: ir.Graph, losses: Iterable[ir.Value]) -> None:
+    """Name the sizes of outputs that are not known, so that their gradients are seen to have the same."""
+    values = [*graph.inputs, *graph.outputs, *(value for node in graph for value in node.outputs)]
+    sizes = [size for value in values if value.shape is not None for size in value.shape]
+    names = Names(size.value for size in sizes if isinstance(size, ir.SymbolicDim) and size.value)
+    for value in losses:
+        if value.shape is not None:
+            value.shape = ir.Shape(
+                [
+                    names.take(f"{value.name}_size_{axis}")
+                    if isinstance(size, ir.SymbolicDim) and not size.value
+                    else size
+                    for axis, size in enumerate(value.shape)
+                ]
+            )
 
 
 def _names(names: str | Iterable[str]) -> list[str]:

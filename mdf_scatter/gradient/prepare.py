@@ -39,6 +39,7 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
     with_int64_indices(lowered)
     moved = move_to_opset(lowered, max(needed_opset(lowered), WORKING_OPSET))
     proto = model_proto(moved)
+    _forget_sizes(proto.graph)
     if proto.functions:
         proto = onnx.inliner.inline_local_functions(proto)
     defined = {(node.domain, node.op_type) for node in _nodes(proto.graph) if _is_defined(proto, node)}
@@ -49,6 +50,15 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
             # The inliner cannot write it out where an input is left out; then it is one without a rule.
             continue
     return typed(proto, str(model.id))
+
+
+def _forget_sizes(graph: onnx.GraphProto) -> None:
+    """Drop the names of sizes that only outputs have: exporters give one name to sizes that differ."""
+    given = {size.dim_param for value in graph.input for size in value.type.tensor_type.shape.dim}
+    for value in graph.output:
+        for size in value.type.tensor_type.shape.dim:
+            if size.dim_param not in given:
+                size.ClearField("dim_param")
 
 
 def _is_defined(proto: onnx.ModelProto, node: onnx.NodeProto) -> bool:

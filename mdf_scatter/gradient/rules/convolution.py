@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
@@ -60,6 +61,33 @@ def conv_transpose(call: Call) -> Sequence[Gradient]:
         lambda: _grad_of_weights(emit, window, call.grad, x, w, group),
         lambda: _grad_of_bias(call),
     ]
+
+
+@rule("Col2Im")
+def col2im(call: Call) -> Sequence[Gradient]:
+    """Y = columns added up where their windows lie: each gets back what is there, as by a unit kernel."""
+    emit, x = call.emit, call.input(0)
+    block = emit.known(call.input(2))
+    if block is None:
+        raise call.refusal(f"its block shape {call.input(2).name!r} is not constant; make it a constant")
+    kernel = [int(size) for size in block]
+    window = explicit_window(call, kernel)
+    places = int(block.prod())
+
+    def to_x() -> ir.Value:
+        sizes = [emit.size(call.output, 2 + axis) for axis in range(len(kernel))]
+        single = joined(emit, [emit.integers([-1]), emit.integers([1]), *sizes])
+        columns = emit(
+            "Conv",
+            emit("Reshape", call.grad, single),
+            emit.constant(np.eye(places).reshape(places, 1, *kernel), x),
+            strides=window.strides,
+            dilations=window.dilations,
+            pads=[*window.heads, *window.tails],
+        )
+        return emit.like(columns, x)
+
+    return [to_x]
 
 
 def _kernel(call: Call) -> list[int]:
