@@ -1,0 +1,100 @@
+"""What exporters write around the operators: sequences, repeated names of sizes, conditions on ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from central import check_model
+from modeci_mdf.mdf import Model
+
+from mdf_scatter import from_onnx, grad, run, to_onnx
+from mdf_scatter.errors import UnsupportedError
+
+RNG = np.random.default_rng(0)
+
+
+def model_of(text: str) -> Model:
+    return from_onnx(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {text}'))
+
+
+def operators(model: Model) -> set[str]:
+    return {node.op_type for node in to_onnx(model).graph.node}
+
+
+SEQUENCES = {
+    "sizes": """n = Constant <value = int64[2] {1, 3}> ()
+        s = SplitToSequence <axis = 1> (x, n) a = SequenceAt (s, one) y = Exp (a)""",
+    "equal_sizes": """n = Constant <value = int64 {3}> ()
+        s = SplitToSequence <axis = 1> (x, n) a = SequenceAt (s, one) y = Exp (a)""",
+    "single": """s = SplitToSequence <axis = -1, keepdims = 0> (x) a = SequenceAt (s, one) y = Exp (a)""",
+    "single_kept": """s = SplitToSequence (x) a = SequenceAt (s, zero) y = Exp (a)""",
+    "from_the_end": """e = Exp (x) m = Constant <value = int64 {-2}> ()
+        s = SequenceConstruct (x, e, x) y = SequenceAt (s, m)""",
+    "concat": """e = Exp (x) s = SequenceConstruct (x, e) y = ConcatFromSequence <axis = 1> (s)""",
+    "stack": """e = Exp (x) s = SequenceConstruct (x, e)
+        y = ConcatFromSequence <axis = -1, new_axis = 1> (s)""",
+    "insert": """e = Exp (x) s = SequenceEmpty <dtype = 11> () t = SequenceInsert (s, x)
+        u = SequenceInsert (t, e, zero) y = SequenceAt (u, zero)""",
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_of_known_members(name: str) -> None:
+    model = model_of(f"""g (double[2, 4] x) => (double y) {{
+        zero = Constant <value = int64 {{0}}> () one = Constant <value = int64 {{1}}> ()
+        {SEQUENCES[name].replace("y =", "r =")} z = Sin (r) y = ReduceSum <keepdims = 0> (z)
+    }}""")
+    check_model(model, {"x": RNG.standard_normal((2, 4))})
+    assert not any("Sequence" in operator for operator in operators(grad(model)))
+
+
+def test_what_is_taken_from_a_sequence_may_be_an_output() -> None:
+    model = model_of("""g (double[4] x) => (double[2] y) {
+        zero = Constant <value = int64 {0}> () two = Constant <value = int64 {2}> ()
+        s = SplitToSequence (x, two) y = SequenceAt (s, zero)
+    }""")
+    check_model(model, {"x": RNG.standard_normal(4)})
+
+
+def test_a_sequence_whose_members_vary_has_no_gradient() -> None:
+    model = model_of("""g (double[4] x, int64[2] n) => (double y) {
+        zero = Constant <value = int64 {0}> ()
+        s = SplitToSequence (x, n) a = SequenceAt (s, zero) y = ReduceSum <keepdims = 0> (a)
+    }""")
+    with pytest.raises(UnsupportedError, match=r"^SequenceAt 'a': there is no rule for its gradient"):
+        grad(model)
+
+
+def test_sizes_of_outputs_that_share_a_name_may_differ() -> None:
+    model = model_of("""g (double[2, n] x) => (double[k, k] y, double[k, k] z) {
+        y = Concat <axis = 1> (x, x)
+        s = ReduceSum <keepdims = 1> (y)
+        z = Mul (s, y)
+    }""")
+    check_model(model, {"x": RNG.standard_normal((2, 3))})
+
+
+def test_the_size_of_an_output_is_that_of_its_gradient() -> None:
+    model = model_of("""g (double[n] x, double[m] w) => (double[k] y) {
+        c = Concat <axis = 0> (x, w) y = Exp (c)
+    }""")
+    backward = grad(model)
+    declared = {port.name: port for port in (*to_onnx(backward).graph.input, *to_onnx(backward).graph.output)}
+    assert declared["y_grad"].type == declared["y"].type
+    assert "ReduceSum" not in operators(backward)
+    check_model(model, {"x": RNG.standard_normal(3), "w": RNG.standard_normal(2)})
+
+
+def test_a_condition_on_a_rank_is_known_where_sizes_are_not() -> None:
+    model = model_of("""g (double[n, m] x) => (double[n, m] y) {
+        shape = Shape (x) rank = Size (shape) zero = Constant <value = int64 {0}> ()
+        scalar = Equal (rank, zero) shut = Constant <value = int64[1] {-1}> ()
+        v = If (scalar) <
+            then_branch = yes () => (p) { p = Reshape (x, shut) },
+            else_branch = no () => (q) { q = Identity (x) }
+        >
+        y = Exp (v)
+    }""")
+    check_model(model, {"x": RNG.standard_normal((2, 3))})
+    assert "If" not in operators(grad(model))
