@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_gru, op_lstm, op_rnn
+from onnx.reference.ops import op_gru, op_lstm, op_one_hot, op_rnn
 
 from mdf_scatter.errors import UnsupportedError
 
@@ -114,6 +114,17 @@ class Mean(OpRun):
         return ((reduce(np.add, values) / len(values)).astype(values[0].dtype),)
 
 
+class OneHot(op_one_hot.OneHot):
+    """OneHot as ONNX defines it; the evaluator's own takes no depth of shape [1]."""
+
+    op_domain = ""
+
+    def _run(self, indices: Array, depth: Array, values: Array, axis: int = -1) -> tuple[Array]:
+        run: Any = super()._run
+        found: tuple[Array] = run(indices, np.reshape(depth, ()), values, axis=axis)
+        return found
+
+
 class ConvTranspose(OpRun):
     """ConvTranspose as ONNX defines it; the evaluator's own mixes groups, and forgets padding."""
 
@@ -207,5 +218,16 @@ class RNN(_Recurrent, op_rnn.RNN_14):  # type: ignore[misc]
         return np.tanh
 
 
-CORRECTED: list[type[OpRun]] = [Loop, Scan, LRN, LpNormalization, Mean, ConvTranspose, LSTM, GRU, RNN]
+CORRECTED: list[type[OpRun]] = [
+    Loop,
+    Scan,
+    LRN,
+    LpNormalization,
+    Mean,
+    OneHot,
+    ConvTranspose,
+    LSTM,
+    GRU,
+    RNN,
+]
 """Classes for `ReferenceEvaluator(new_ops=...)`."""

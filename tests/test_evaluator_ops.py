@@ -213,3 +213,15 @@ def test_what_recurrent_operators_would_leave_out_is_an_error(
     narrow = mdf_scatter.from_onnx(model_of(op_type, arrays, 1, **attributes))
     found = mdf_scatter.run(narrow, {f"x{place}": array for place, array in enumerate(arrays)})
     assert np.isfinite(found["y0"]).all()
+
+
+def test_the_depth_of_one_hot_may_have_an_axis() -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]>
+        g (int64[3] i, int64[1] depth, double[2] values) => (double[3, n] y) {
+            y = OneHot <axis = 1> (i, depth, values)
+        }"""
+    evaluator = ReferenceEvaluator(onnx.parser.parse_model(text), new_ops=NEW_OPS)
+    (found,) = evaluator.run(
+        None, {"i": np.array([1, -1, 5]), "depth": np.array([3]), "values": np.array([0.0, 2.0])}
+    )
+    assert found.tolist() == [[0, 2, 0], [0, 0, 2], [0, 0, 0]]
