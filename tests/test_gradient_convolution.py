@@ -126,7 +126,12 @@ def test_padding_of_unknown_sizes_is_refused():
 @pytest.mark.parametrize(
     ("shapes", "attributes", "expected"),
     [
-        ([(1, 2, 4, 4), (3, 2, 3, 3)], {}, ["Conv", "ConvTranspose", "Transpose", "Transpose", "Transpose"]),
+        ([(1, 2, 7, 7), (3, 2, 5, 5)], {}, ["Conv", "ConvTranspose", "Transpose", "Transpose", "Transpose"]),
+        (
+            [(1, 2, 4, 4), (3, 2, 3, 3)],
+            {},
+            ["Conv", "ConvTranspose", "MatMul", "ReduceSum", *["Reshape"] * 4, "Transpose"],
+        ),
         ([(1, 2, 4, 4), (3, 2, 1, 1)], {}, ["ConvTranspose", "Einsum", "Reshape"]),
     ],
 )

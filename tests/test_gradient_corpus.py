@@ -25,7 +25,6 @@ WITHOUT = {
     "Attention": "ONNX's inliner cannot write it out where an input is left out",
     "CausalConvWithState": "the same",
     "LinearAttention": "the same",
-    "Col2Im": "no rule",
     "CumProd": "an axis that is not constant",
     "DFT": "no rule",
     "DeformConv": "no rule",

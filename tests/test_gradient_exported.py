@@ -8,8 +8,8 @@ import pytest
 from central import check_model
 from modeci_mdf.mdf import Model
 
-from mdf_scatter import from_onnx, grad, run, to_onnx
-from mdf_scatter.errors import UnsupportedError
+from mdf_scatter import fit, from_onnx, grad, to_onnx
+from mdf_scatter.errors import InputError, UnsupportedError
 
 RNG = np.random.default_rng(0)
 
@@ -98,3 +98,38 @@ def test_a_condition_on_a_rank_is_known_where_sizes_are_not() -> None:
     }""")
     check_model(model, {"x": RNG.standard_normal((2, 3))})
     assert "If" not in operators(grad(model))
+
+
+EXPORTED = """g (float[n, 3] x) => (float[k, k] y) <
+    float[3, 2] weight = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}, float[2] bias = {0.5, -0.5},
+    float[2] mask = {0, 0}, float low = {-9}, int64[1] last = {-1}
+> {
+    half = Constant <value = float {0.5}> ()
+    a = Gemm <beta = 0.5> (x, weight, bias)
+    b = LeakyRelu <alpha = 0.25> (a)
+    c = Clip (b, low)
+    d = Add (c, mask)
+    e = Softmax (d)
+    f = Mul (c, half)
+    y = Add (e, f)
+}"""
+
+
+def test_fit_trains_neither_attributes_nor_settings_nor_masks() -> None:
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {EXPORTED}')
+    for initializer in proto.graph.initializer:
+        if initializer.name == "mask":
+            initializer.CopyFrom(onnx.numpy_helper.from_array(np.float32([0, -np.inf]), "mask"))
+    data = {"x": np.ones((3, 3), np.float32), "target": np.zeros((3, 2), np.float32)}
+    found = fit(
+        from_onnx(proto), data, loss="mean_squared_error", steps=20, learning_rate=0.05, progress=False
+    )
+    assert found.parameters == ("weight", "bias")
+    assert found.loss < found.losses[0]
+
+
+def test_fit_without_a_parameter_says_so() -> None:
+    model = model_of("g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.25> (x) }")
+    data = {"x": np.ones(2, np.float32), "target": np.ones(2, np.float32)}
+    with pytest.raises(InputError, match=r"^the model has no floating-point parameter to train$"):
+        fit(model, data, loss="mean_squared_error", steps=1, progress=False)

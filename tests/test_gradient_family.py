@@ -474,3 +474,24 @@ def test_how_long_an_index_is_has_to_be_known():
         "GatherND 'gathernd': no gradient: indices has shape [x1_0,x1_1], and how many numbers an index "
         "has is not known; give it a fixed last size"
     )
+
+
+@pytest.mark.parametrize(
+    ("indices", "operators"),
+    [
+        (1, {"Unsqueeze", "Pad"}),
+        (-1, {"Unsqueeze", "Pad"}),
+        ([1, 2], {"Pad"}),
+        ([0, 1, 2], set()),
+        ([-1], {"Pad"}),
+        ([2, 1], {"ScatterElements"}),
+        ([1, 1], {"ScatterElements"}),
+    ],
+)
+def test_what_comes_back_from_a_known_run_is_padded(indices: Any, operators: set[str]) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4))
+    inputs, attributes = [x, np.array(indices)], {"axis": 1}
+    model, _ = node_model("Gather", inputs, attributes, constant=[1])
+    written = {node.op_type for node in to_onnx(grad(model)).graph.node}
+    assert written & {"Pad", "ScatterElements", "Unsqueeze"} == operators
+    check_node("Gather", inputs, attributes, constant=[1])

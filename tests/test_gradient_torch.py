@@ -257,6 +257,14 @@ CONVOLUTIONS: list[Case] = [
         group=2,
         dtypes=SINGLE,
     ),
+    case(
+        "Col2Im",
+        [normal(2, 18, 12), ints(5, 6), ints(2, 3)],
+        lambda x, *_: F.fold(x, (5, 6), (2, 3), padding=(1, 0), stride=(2, 1)),
+        constant=[1, 2],
+        strides=[2, 1],
+        pads=[1, 0, 1, 0],
+    ),
     case("MaxPool", [IMAGE], partial(F.max_pool2d, kernel_size=2), kernel_shape=[2, 2], strides=[2, 2]),
     case(
         "MaxPool",

@@ -62,8 +62,8 @@ def grad(
         of: Names of floating-point outputs. Left out, all of them.
         wrt: Names of floating-point inputs and parameters; a parameter is called `node.parameter`, or as
             the ONNX initializer that it was lifted from. Left out, all inputs and parameters, but those that
-            only set how an operator works, such as the bounds of Clip, and those whose metadata says
-            `trainable: false`.
+            only set how an operator works, such as the bounds of Clip, those whose metadata says
+            `trainable: false`, and those that hold infinite numbers.
 
     Returns:
         A model that runs, is saved, drawn, exported and differentiated like any other. Its backward nodes
@@ -109,6 +109,7 @@ def gradient_graph(
     wrt: str | Iterable[str] | None = None,
     types: TypeOf | None = None,
     is_fed: bool = False,
+    with_inputs: bool = True,
 ) -> GradientGraph:
     """Lower a model and add its backward pass; see `grad`.
 
@@ -118,6 +119,7 @@ def gradient_graph(
         wrt: See `grad`.
         types: dtype and shape of graph inputs, by name, where the ports declare none.
         is_fed: Whether the parameters in `wrt` become inputs with a default.
+        with_inputs: Whether inputs are among them where `wrt` is left out.
     """
     parameters = parameters_of(model)
     asked = None if wrt is None else _names(wrt)
@@ -132,7 +134,12 @@ def gradient_graph(
     states = {name for pair in json.loads(lowered.metadata_props.get(STATES, "[]")) for name in pair}
     states.add(lowered.metadata_props.get(TIME, ""))
     losses = _chosen("of", of, _outputs(graph), [name for name in _outputs(graph) if name not in states])
-    targets = _chosen("wrt", asked, _sources(graph, parameters), _trained(graph, parameters, states))
+    trained = _trained(graph, parameters, states)
+    if not with_inputs:
+        trained = [name for name in trained if name in parameters]
+        if asked is None and not trained:
+            raise InputError("the model has no floating-point parameter to train")
+    targets = _chosen("wrt", asked, _sources(graph, parameters), trained)
     if is_fed:
         graph.inputs.extend(value for value in targets.values() if not value.is_graph_input())
     return _differentiated(lowered, losses, targets)

@@ -31,8 +31,18 @@ def parameters_of(model: Model) -> Places:
 
 
 def is_trained(places: Places, name: str) -> bool:
-    """Tell whether a parameter is trained where nobody says which are: not if it is `trainable: false`."""
-    return all((parameter.metadata or {}).get("trainable", True) for _, parameter in places[name])
+    """Tell whether a parameter is trained where nobody says which are.
+
+    Not if it is `trainable: false`, nor if it is a mask or the start of a maximum: no step moves infinity.
+    """
+    return all(
+        (parameter.metadata or {}).get("trainable", True) and _is_finite(parameter.value)
+        for _, parameter in places[name]
+    )
+
+
+def _is_finite(value: Any) -> bool:
+    return bool(np.isfinite(np.asarray(value).astype(np.complex128)).all())
 
 
 def _is_floating(value: Any) -> bool:

@@ -77,8 +77,8 @@ def fit(
         optimizer: "adam" or "sgd".
         steps: How many steps.
         learning_rate: 0.001 for "adam" and 0.01 for "sgd" if left out.
-        wrt: Names of the parameters that are trained, as in `grad`. Left out, all floating-point ones
-            whose metadata does not say `trainable: false`.
+        wrt: Names of the parameters that are trained, as in `grad`. Left out, all that `grad` takes
+            then, but no inputs.
         progress: Whether to show a progress bar, with the loss, where standard error is a terminal.
 
     Returns:
@@ -101,7 +101,7 @@ def fit(
     types = open_types(sole_graph(model), known)
     whole, output = objective(model, loss, types)
     checked = [checked_inputs(sole_graph(whole), batch) for batch in batches]
-    graph = gradient_graph(whole, of=output, wrt=names, types=types, is_fed=True)
+    graph = gradient_graph(whole, of=output, wrt=names, types=types, is_fed=True, with_inputs=False)
     start = {name: _start(places[name][0][1].value, graph, name) for name in graph.wrt}
     losses, last, trained = _trained(graph, output, checked, start, optimizer, learning_rate, steps, progress)
     for name, array in trained.items():
@@ -141,10 +141,11 @@ def _trained(
     return losses, float(last), current
 
 
-def _to_train(places: Places, wrt: str | Sequence[str] | None) -> list[str]:
+def _to_train(places: Places, wrt: str | Sequence[str] | None) -> list[str] | None:
+    """Return the names that are given, if they are right; None where the gradient graph is to choose."""
     names = [wrt] if isinstance(wrt, str) else list(wrt or ())
-    if wrt is None:
-        names = [name for name in places if is_trained(places, name)]
+    if wrt is None and any(is_trained(places, name) for name in places):
+        return None
     if not names:
         raise InputError("the model has no floating-point parameter to train")
     for name in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from copy import deepcopy
 
 import onnx_ir as ir
@@ -37,14 +38,15 @@ def objective(model: Model, loss: str | None, types: TypeOf) -> tuple[Model, str
     Raises:
         InputError: It is not clear what the loss is, or it is no floating-point output of rank 0.
     """
-    lowered = {str(value.name): value for value in lower(model, types=types).graph.outputs}
+    graph = lower(model, types=types).graph
+    lowered = {str(value.name): value for value in graph.outputs}
     scalars = [name for name, value in lowered.items() if has_gradient(value) and _rank(value) == 0]
     outputs = {item.name: item for item in graph_outputs(sole_graph(model))}
     if loss in scalars:
         return model, loss
     if loss in LOSSES and len(outputs) == 1:
         (output,) = outputs.values()
-        return _with_loss(model, loss, output, lowered[output.name])
+        return _with_loss(model, loss, output, lowered[output.name], _names_of_sizes(graph))
     if loss is None and len(scalars) == 1:
         return model, scalars[0]
     known = listed((*scalars, *(LOSSES if len(outputs) == 1 else ())))
@@ -64,14 +66,22 @@ def _rank(value: ir.Value) -> int | None:
     return None if value.shape is None else len(value.shape)
 
 
-def _with_loss(model: Model, loss: str, output: GraphOutput, value: ir.Value) -> tuple[Model, str]:
+def _names_of_sizes(graph: ir.Graph) -> set[str]:
+    """Return the names of sizes that inputs have; those that only outputs have need not hold."""
+    sizes = [size for value in graph.inputs if value.shape is not None for size in value.shape]
+    return {size.value for size in sizes if isinstance(size, ir.SymbolicDim) and size.value}
+
+
+def _with_loss(
+    model: Model, loss: str, output: GraphOutput, value: ir.Value, names: Container[str]
+) -> tuple[Model, str]:
     opset = starting_opset(model)[0]
     model = deepcopy(model)
     model.onnx_opset_version = str(opset)
     graph = sole_graph(model)
     node_id = Names(node.id for node in graph.nodes).take("loss")
     dtype = None if value.dtype is None else name_of(value.dtype.numpy())
-    sizes = None if value.shape is None else [getattr(size, "value", size) for size in value.shape]
+    sizes = None if value.shape is None else [_size(size, names) for size in value.shape]
     if loss == "cross_entropy":
         dtype, sizes = "int64", None if sizes is None else [*sizes[:1], *sizes[2:]]
         functions = [
@@ -109,6 +119,12 @@ def _with_loss(model: Model, loss: str, output: GraphOutput, value: ir.Value) ->
         )
     )
     return model, _listed_output(graph, node_id)
+
+
+def _size(size: int | ir.SymbolicDim, names: Container[str]) -> int | str | None:
+    if isinstance(size, int):
+        return size
+    return size.value if size.value in names else None
 
 
 def _listed_output(graph: Graph, node_id: str) -> str:

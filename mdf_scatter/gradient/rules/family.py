@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from mdf_scatter.gradient.emitter import Emitter
 from mdf_scatter.gradient.rules.places import Places, folded, joined, numbers, shape_of, size_of, wide
 from mdf_scatter.gradient.rules.products import products_of_others
 from mdf_scatter.gradient.table import Call, Gradient, rule
@@ -18,7 +19,17 @@ def gather(call: Call) -> Sequence[Gradient]:
     emit, data, indices = call.emit, call.input(0), call.input(1)
     axis = call.attribute("axis", 0) % emit.rank(data)
     places = Places(emit, data, axis + 1, lambda value: emit("Gather", value, indices, axis=axis))
-    return [lambda: places.sums(call.grad)]
+
+    def to_data() -> ir.Value:
+        around = _around_run(emit, data, indices, axis)
+        if around is None:
+            return places.sums(call.grad)
+        taken = emit.unsqueeze(call.grad, [axis]) if emit.rank(indices) == 0 else call.grad
+        return (
+            emit("Pad", taken, emit.integers(around), None, emit.integers([axis])) if any(around) else taken
+        )
+
+    return [to_data]
 
 
 @rule("GatherElements")
@@ -73,6 +84,16 @@ def tensor_scatter(call: Call) -> Sequence[Gradient]:
         lambda: places.scatter(grad, emit.zeros_like(update)),
         lambda: emit.like(places.look(grad), update),
     ]
+
+
+def _around_run(emit: Emitter, data: ir.Value, indices: ir.Value, axis: int) -> list[int] | None:
+    """Return how many places are before and after those gathered; None where these are no known run."""
+    known, size = emit.known(indices), None if data.shape is None else data.shape[axis]
+    if known is None or known.ndim > 1 or known.size == 0 or not isinstance(size, int):
+        return None
+    first = int(known.ravel()[0]) % size
+    is_run = np.array_equal(known.ravel() % size, np.arange(first, first + known.size))
+    return [first, size - first - known.size] if is_run else None
 
 
 def _elements(call: Call, data: ir.Value, indices: ir.Value) -> Places:

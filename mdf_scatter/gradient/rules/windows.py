@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
@@ -126,6 +128,27 @@ def sent_back(
         group=group,
     )
     return first_of(emit, found, data, open_axes)
+
+
+def columns_of(emit: Emitter, window: Window, data: ir.Value) -> ir.Value:
+    """Return what a window covers of each channel, [n * c, k, *places], k positions in the window.
+
+    That is a convolution with unit kernels. Of two axes it gets a third of size 1, and so do the places:
+    onnxruntime would bring the data into an order of its own, and back, for two axes and a constant kernel.
+    """
+    more = [1] * (len(window.kernel) == 2)
+    count = math.prod(window.kernel)
+    sizes = [emit.size(data, 2 + axis) for axis in range(len(window.kernel))]
+    single = joined(emit, [emit.integers([-1, 1, *more]), *sizes])
+    pads = [0] * len(more)
+    return emit(
+        "Conv",
+        emit("Reshape", data, single),
+        emit.constant(np.eye(count).reshape(count, 1, *more, *window.kernel), data),
+        strides=[*more, *window.strides],
+        dilations=[*more, *window.dilations],
+        pads=[*pads, *window.heads, *pads, *window.tails],
+    )
 
 
 def first_of(emit: Emitter, value: ir.Value, like: ir.Value, axes: Sequence[int]) -> ir.Value:
