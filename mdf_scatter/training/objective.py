@@ -33,22 +33,22 @@ def objective(model: Model, loss: str | None, types: TypeOf) -> tuple[Model, str
         types: dtype and shape of graph inputs, by name, where the ports declare none.
 
     Returns:
-        The model itself, or a copy with the loss in it.
+        The model itself, or a copy with the loss in it, and the output's name in the lowered graph.
 
     Raises:
         InputError: It is not clear what the loss is, or it is no floating-point output of rank 0.
     """
     graph = lower(model, types=types).graph
-    lowered = {str(value.name): value for value in graph.outputs}
-    scalars = [name for name, value in lowered.items() if has_gradient(value) and _rank(value) == 0]
     outputs = {item.name: item for item in graph_outputs(sole_graph(model))}
+    lowered = dict(zip(outputs, graph.outputs, strict=False))
+    scalars = [name for name, value in lowered.items() if has_gradient(value) and _rank(value) == 0]
     if loss in scalars:
-        return model, loss
+        return model, str(lowered[loss].name)
     if loss in LOSSES and len(outputs) == 1:
         (output,) = outputs.values()
         return _with_loss(model, loss, output, lowered[output.name], _names_of_sizes(graph))
     if loss is None and len(scalars) == 1:
-        return model, scalars[0]
+        return model, str(lowered[scalars[0]].name)
     known = listed((*scalars, *(LOSSES if len(outputs) == 1 else ())))
     expected = f"expected {known}" if known else "it has no floating-point output of rank 0 to be one"
     if loss is None:
