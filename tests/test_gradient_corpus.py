@@ -25,6 +25,7 @@ WITHOUT = {
     "Attention": "ONNX's inliner cannot write it out where an input is left out",
     "CausalConvWithState": "the same",
     "LinearAttention": "the same",
+    "Col2Im": "a block shape that is not constant",
     "CumProd": "an axis that is not constant",
     "DFT": "no rule",
     "DeformConv": "no rule",

@@ -79,7 +79,8 @@ class Call:
 
     def refusal(self, reason: str) -> UnsupportedError:
         """Return the error that says why this node has no gradient."""
-        return UnsupportedError(f"{self.node.op_type} {self.node.name!r}: no gradient: {reason}")
+        name = self.node.name or self.output.name
+        return UnsupportedError(f"{self.node.op_type} {name!r}: no gradient: {reason}")
 
 
 Rule = Callable[[Call], Sequence[Gradient]]
