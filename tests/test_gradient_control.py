@@ -361,7 +361,7 @@ def test_what_changes_its_shape_is_refused() -> None:
         }> (n, , x)
     }"""
     assert refusal(text) == (
-        "Loop '': no gradient: it carries 'v', whose shape changes from [1] to [2] in a turn; carry a "
+        "Loop 'y': no gradient: it carries 'v', whose shape changes from [1] to [2] in a turn; carry a "
         "tensor of one shape, such as one that is written into place by place"
     )
 
@@ -394,7 +394,7 @@ def test_what_is_no_tensor_is_refused_where_its_values_are_needed() -> None:
     }"""
     check_model(model(text.replace("FACTOR", "Mul(v, x)")), {"x": normal(3)})
     assert refusal(text.replace("w = FACTOR", "f = SequenceAt(parts, zero) c = Ceil(f) w = Mul(v, c)")) == (
-        "Loop '': no gradient: it carries 'parts', a Sequence(Tensor(DOUBLE)); carry a tensor"
+        "Loop 'y': no gradient: it carries 'parts', a Sequence(Tensor(DOUBLE)); carry a tensor"
     )
 
 
@@ -408,7 +408,7 @@ def test_random_numbers_inside_are_refused() -> None:
         }> (n, , h0)
     }"""
     assert refusal(text) == (
-        "Loop '': no gradient: RandomNormalLike 'RandomNormalLike' inside it draws random numbers, and "
+        "Loop 'h': no gradient: RandomNormalLike 'RandomNormalLike' inside it draws random numbers, and "
         "the backward pass computes again what is inside; draw them outside"
     )
 
