@@ -31,7 +31,6 @@ def typed(proto: onnx.ModelProto, name: str) -> ir.Model:
     told: set[str] = set()
     while True:
         model = _inferred(proto, name)
-        proto = ir.to_proto(model)
         if settle_branches(model.graph) or settle_sequences(model.graph):
             proto = ir.to_proto(model)
             # Types of what a branch gave were those of both branches.
@@ -43,6 +42,7 @@ def typed(proto: onnx.ModelProto, name: str) -> ir.Model:
         if known.keys() <= told:
             return model
         told.update(known)
+        proto = ir.to_proto(model)
         found = _types_knowing(proto, known)
         del proto.graph.value_info[:]
         proto.graph.value_info.extend(found)
