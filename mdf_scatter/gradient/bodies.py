@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from mdf_scatter.gradient.copies import write_again
 from mdf_scatter.gradient.emitter import Emitter
+from mdf_scatter.gradient.pruning import needed
 from mdf_scatter.gradient.reverse import (
     LDA_COEFF,
     TRAINING,
@@ -212,16 +213,9 @@ class Body:
             UnsupportedError: One of them draws random numbers, which would be others the second time.
         """
         ends = self._ends(outputs)
-        kept: set[ir.Node] = set()
-        read = set(ends)
-        for node in reversed(self.builder.nodes):
-            if any(value in read for value in node.outputs):
-                kept.add(node)
-                read.update(values_read(node))
-        for node in self.builder.nodes:
-            if node not in kept:
-                _detach(node)
-            elif _draws(node):
+        kept, read = needed(self.builder.nodes, ends)
+        for node in kept:
+            if _draws(node):
                 raise self._call.refusal(
                     f"{node.op_type} {node.name!r} inside it draws random numbers, and the backward pass "
                     "computes again what is inside; draw them outside"
@@ -229,7 +223,7 @@ class Body:
         return ir.Graph(
             [],
             ends,
-            nodes=[node for node in self.builder.nodes if node in kept],
+            nodes=kept,
             initializers=[value for value in self.builder.initializers.values() if value in read],
             name=name,
         )
@@ -306,13 +300,3 @@ def _draws(node: ir.Node) -> bool:
         and (part.op_type in _DRAWING or (part.op_type == "Dropout" and len(part.inputs) > _TRAINING_MODE))
         for part in (node, *inside)
     )
-
-
-def _detach(node: ir.Node) -> None:
-    """Let a node, and those inside it, read nothing."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            for inner in attribute.as_graph():
-                _detach(inner)
-    for position in range(len(node.inputs)):
-        node.replace_input_with(position, None)

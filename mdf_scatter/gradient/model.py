@@ -17,6 +17,7 @@ from mdf_scatter.gradient import rules
 from mdf_scatter.gradient.emitter import Emitter, static_shape
 from mdf_scatter.gradient.parameters import Places, is_trained, parameters_of
 from mdf_scatter.gradient.prepare import prepared
+from mdf_scatter.gradient.pruning import needed
 from mdf_scatter.gradient.reverse import Stop, backward, has_gradient
 from mdf_scatter.lift import lift
 from mdf_scatter.lower.builder import Builder
@@ -24,7 +25,6 @@ from mdf_scatter.lower.functions import METADATA
 from mdf_scatter.lower.graphs import TypeOf
 from mdf_scatter.lower.steps import STATES, TIME
 from mdf_scatter.names import Names
-from mdf_scatter.stretches import values_read
 
 SETTINGS = frozenset(
     {
@@ -263,21 +263,7 @@ def _taken_names(graph: ir.Graph) -> tuple[list[str], list[str]]:
 
 def _add(graph: ir.Graph, builder: Builder) -> None:
     """Add to a graph the nodes and constants that its outputs need."""
-    needed: set[ir.Node] = set()
-    stack: list[ir.Value | None] = list(graph.outputs)
-    while stack:
-        value = stack.pop()
-        node = None if value is None else value.producer()
-        if node is not None and node not in needed and node.graph is None:
-            needed.add(node)
-            stack += values_read(node)
-    for node in builder.nodes:
-        if node in needed:
-            graph.append(node)
-    for node in builder.nodes:
-        if node not in needed:
-            for position in range(len(node.inputs)):
-                node.replace_input_with(position, None)
+    graph.extend(needed(builder.nodes, graph.outputs)[0])
     for constant in builder.initializers.values():
         if constant.uses() or constant.is_graph_output():
             graph.register_initializer(constant)
