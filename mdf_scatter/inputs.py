@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,21 +116,21 @@ def _tensor(type_: str | None, shape: Sequence[int | str | None] | None) -> _Ten
     return _Tensor(type_, dtype_of(type_) if type_ else None, shape)
 
 
-def open_types(
-    graph: Graph, arrays: Mapping[str, Any]
+def types_of(
+    items: Iterable[GraphInput], arrays: Mapping[str, Any], *, fixed_shapes: bool = False
 ) -> dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]]:
-    """Return dtype and shape of arrays, by input name, as far as the ports do not declare them.
+    """Return dtype and shape of what is given for inputs, by name.
 
     Args:
-        graph: The graph.
-        arrays: Arrays, or what becomes one, by input name; others are passed over.
+        items: The inputs.
+        arrays: By input name; what is missing, or no array, is passed over.
+        fixed_shapes: Whether to give also the shapes that ports declare.
     """
-    found: dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]] = {}
-    for item in graph_inputs(graph):
-        if item.name in arrays and leaves_open(item):
-            array = np.asarray(arrays[item.name])
-            found[item.name] = array.dtype, array.shape if declared_shape(item.port) is None else None
-    return found
+    return {
+        item.name: (array.dtype, array.shape if fixed_shapes or declared_shape(item.port) is None else None)
+        for item in items
+        if isinstance(array := arrays.get(item.name), np.ndarray)
+    }
 
 
 def leaves_open(item: GraphInput) -> bool:

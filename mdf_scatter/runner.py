@@ -19,7 +19,7 @@ from mdf_scatter.errors import (
     listed,
 )
 from mdf_scatter.expressions import ExpressionError
-from mdf_scatter.inputs import Inputs, leaves_open
+from mdf_scatter.inputs import Inputs, leaves_open, types_of
 from mdf_scatter.lower import lower_evaluation
 from mdf_scatter.lower.builder import WEAK
 from mdf_scatter.lower.evaluation import Evaluation, Kept, Key
@@ -27,7 +27,6 @@ from mdf_scatter.plan import Plan
 from mdf_scatter.plugin import registered
 from mdf_scatter.wiring import (
     GraphOutput,
-    declared_shape,
     graph_inputs,
     graph_outputs,
     sole_graph,
@@ -211,14 +210,7 @@ class _OnnxEngine:
 
     def _given(self, arrays: Arrays) -> dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]]:
         # What ports leave open, the arrays decide; a graph whose ports leave nothing open has one plan.
-        return {
-            item.name: (
-                arrays[item.name].dtype,
-                arrays[item.name].shape if self._fixed_shapes or declared_shape(item.port) is None else None,
-            )
-            for item in self._open
-            if isinstance(arrays.get(item.name), np.ndarray)
-        }
+        return types_of(self._open, arrays, fixed_shapes=self._fixed_shapes)
 
 
 class _Planned:

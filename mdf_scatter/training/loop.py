@@ -17,12 +17,12 @@ from mdf_scatter.errors import EvaluationError, InputError, listed
 from mdf_scatter.gradient.model import GradientGraph, gradient_graph
 from mdf_scatter.gradient.parameters import Places, is_trained, parameters_of
 from mdf_scatter.gradient.reverse import Stop
-from mdf_scatter.inputs import checked_inputs, open_types
+from mdf_scatter.inputs import checked_inputs, leaves_open, types_of
 from mdf_scatter.plan import Plan
 from mdf_scatter.progress import stepping
 from mdf_scatter.training.objective import objective
 from mdf_scatter.training.optimizers import optimizer_of
-from mdf_scatter.wiring import sole_graph
+from mdf_scatter.wiring import graph_inputs, sole_graph
 
 Array = npt.NDArray[Any]
 Batch = Mapping[str, npt.ArrayLike]
@@ -97,8 +97,9 @@ def fit(
         raise InputError("data has no batches; expected one or more")
     places = parameters_of(model)
     names = _to_train(places, wrt)
-    known = {name: batch[name] for batch in batches[:1] for name in batch}
-    types = open_types(sole_graph(model), known)
+    left_open = [item for item in graph_inputs(sole_graph(model)) if leaves_open(item)]
+    first = {item.name: np.asarray(batches[0][item.name]) for item in left_open if item.name in batches[0]}
+    types = types_of(left_open, first)
     whole, output = objective(model, loss, types)
     checked = [checked_inputs(sole_graph(whole), batch) for batch in batches]
     graph = gradient_graph(whole, of=output, wrt=names, types=types, is_fed=True, with_inputs=False)
