@@ -30,6 +30,9 @@ ALIASES = {"double": "float64", "str": "string", "object": "string"}
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
+HALVES = (np.dtype(np.float16), BFLOAT16)
+"""Types that are computed with in float32, and rounded once."""
+
 _TYPE = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*")
 _FIXED_WIDTH = re.compile(r"U(\d{1,8})", re.ASCII)
 

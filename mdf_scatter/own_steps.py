@@ -20,10 +20,12 @@ from mdf_scatter.ops.gather_elements import gather_elements
 from mdf_scatter.ops.gather_nd import gather_nd
 from mdf_scatter.ops.scatter_elements import scatter_elements
 from mdf_scatter.ops.scatter_nd import scatter_nd
-from mdf_scatter.ops.small import SMALL
 from mdf_scatter.ops.tensor_scatter import overwritten, tensor_scatter
 
 Array = npt.NDArray[Any]
+
+SMALL = 1 << 12
+"""Elements up to which a step is as fast on a copy as in place, where it has to be checked first."""
 
 AT_ONCE = 1 << 22
 """Bytes that a lookup gathers before it scatters them: few enough to be in the cache still."""

@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 from mdf_scatter import OPS, Runner, gather_nd, own_steps, tensor_scatter
 from mdf_scatter.buffers import Values
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.ops.small import SMALL
+from mdf_scatter.own_steps import SMALL
 from mdf_scatter.plan import Plan
 from mdf_scatter.segment import Segment
 

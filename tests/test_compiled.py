@@ -17,7 +17,7 @@ from mdf_scatter.bench import Row, measure, peers, table
 from mdf_scatter.bench.workloads import WORKLOADS, Workload, floor_bytes
 from mdf_scatter.dtypes import STANDARD, dtype_of
 from mdf_scatter.errors import InputError
-from mdf_scatter.kernels import along, reference, rows, scatter_rows, threads
+from mdf_scatter.kernels import along, buckets, large, machine, reference, rows, scatter_rows, threads
 from mdf_scatter.kernels.threads import in_parts, num_threads, set_num_threads
 from mdf_scatter.ops.gather_elements import gather_elements
 from mdf_scatter.ops.gather_nd import gather_nd
@@ -25,7 +25,7 @@ from mdf_scatter.ops.scatter_elements import scatter_elements
 from mdf_scatter.ops.scatter_nd import scatter_nd
 from mdf_scatter.ops.vjp import vjp
 
-pytestmark = pytest.mark.skipif(rows.compiled() is None, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not machine.available(), reason="numba is not installed")
 
 NUMBERS = [name for name in STANDARD if name != "string"]
 THREADS = [1, 2, 4, 16]
@@ -37,14 +37,21 @@ def all_cores():
     set_num_threads()
 
 
-@pytest.fixture
-def always(monkeypatch, all_cores):
-    """Use the compiled loops for inputs of every size, and divide all of them."""
-    monkeypatch.setattr(rows, "LARGE", 1)
+@pytest.fixture(params=["near", "beyond"])
+def always(request, monkeypatch, all_cores):
+    """Use the compiled loops for inputs of every size, as within the cache or as beyond, and divide all."""
+    monkeypatch.setattr(large, "LARGE", 1)
     monkeypatch.setattr(rows, "CACHE", 0)
     monkeypatch.setattr(rows, "THREADS_OF_NARROW_ROWS", 2)
     monkeypatch.setattr(threads, "PART", 1)
     monkeypatch.setattr(along, "TABLE", 0)
+    if request.param == "beyond":
+        monkeypatch.setattr(rows, "STREAMED", 0)
+        monkeypatch.setattr(buckets, "BEYOND", 0)
+        monkeypatch.setattr(buckets, "FEW", 0)
+        monkeypatch.setattr(buckets, "SHIFT", 2)
+        monkeypatch.setattr(buckets, "CHUNK", 16)
+        monkeypatch.setattr(buckets, "BATCH", 1)
 
 
 def check_rows(rng, dtype, reduction, include_self=True):
@@ -57,9 +64,10 @@ def check_rows(rng, dtype, reduction, include_self=True):
         expected = reference.scatter_nd(data, numbers[:, np.newaxis], updates, reduction, include_self)
         for count_of_threads in THREADS:
             set_num_threads(count_of_threads)
-            out = data.copy()
-            scatter_rows(out, numbers, updates, reduction, include_self)
-            assert same(out, expected, computed=reduction != "none"), (dtype, reduction, count_of_threads)
+            for start in (None, data):
+                out = data.copy() if start is None else np.empty_like(data)
+                scatter_rows(out, start, numbers, updates, reduction, include_self)
+                assert same(out, expected, computed=reduction != "none"), (dtype, reduction, count_of_threads)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
@@ -94,7 +102,7 @@ def check_columns(rng, dtype, reduction):
         wide = (*shape[:axis], 2 * shape[axis] + 1, *shape[axis + 1 :])
         data, updates = pool[rng.integers(0, len(pool), shape)], pool[rng.integers(0, len(pool), wide)]
         indices = rng.integers(-shape[axis], shape[axis], wide)
-        assert along._columns_for(data, wide, axis) is not None
+        assert along._is_by_columns(data, wide, axis)
         places = np.stack(np.indices(wide), axis=-1)
         places[..., axis] = indices
         expected = reference.scatter_nd(data, places, updates, reduction)
@@ -118,12 +126,36 @@ def test_loops_over_columns_equal_reference_for_every_dtype(always, dtype):
         check_columns(np.random.default_rng(7), dtype, reduction)
 
 
+@pytest.mark.parametrize("height", [1, 63, 64, 65, 1000, 10**6])
+def test_touched_rows_are_numbered_in_their_order(always, height):
+    rng = np.random.default_rng(height)
+    for count in (1, 5, 300, 20_000):
+        numbers = rng.integers(0, height, count)
+        numbers[-1] = height - 1
+        touched, place = rows.places(numbers, height)
+        assert same(touched, np.unique(numbers))
+        assert same(rows.touched_rows(numbers, height), touched)
+        assert same(touched[place], numbers)
+
+
+@pytest.mark.parametrize("is_bfloat", [False, True])
+def test_every_half_is_widened_and_narrowed_as_its_library_does(always, is_bfloat):
+    dtype = dtype_of("bfloat16" if is_bfloat else "float16")
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    ones = np.ones_like(every)
+    with np.errstate(all="ignore"):
+        expected = (every.astype(np.float32) * np.float32(1)).astype(dtype)
+        third = (every.astype(np.float32) * ones.astype(np.float32) + np.float32(1)).astype(dtype)
+    places = np.arange(1 << 16)[:, np.newaxis]
+    assert same(scatter_nd(every, places, ones, "mul"), expected, computed=True)
+    assert same(scatter_nd(every, places, ones, "add"), third, computed=True)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "bfloat16", "complex128"])
 def test_copies_past_the_cache_are_whole_and_touch_nothing_else(always, monkeypatch, dtype):
     monkeypatch.setattr(rows, "STREAMED", 0)
-    loops, moved = rows.compiled(), []
-    lines = loops.copy_lines
-    monkeypatch.setattr(loops, "copy_lines", lambda *given: moved.append(given[3]) or lines(*given))
+    moved, run = [], rows.run
+    monkeypatch.setattr(rows, "run", lambda *given: moved.append(given[0]) or run(*given))
     size = dtype_of(dtype).itemsize
     for count in THREADS:
         set_num_threads(count)
@@ -137,19 +169,19 @@ def test_copies_past_the_cache_are_whole_and_touch_nothing_else(always, monkeypa
             assert same(out, expected)
             rows.copy(out[inside], data[inside.start + 1 : inside.stop + 1])  # of another alignment
             assert same(out[inside], data[inside.start + 1 : inside.stop + 1])
-    assert sum(moved) > 0
+    assert set(moved) == {"elements.copy"}
 
 
 @pytest.fixture(scope="module")
-def large():
+def many():
     rng = np.random.default_rng(8)
     data = rng.normal(size=300_000).astype(np.float32)
     indices = rng.integers(-300_000, 300_000, (200_000, 1))
     return data, indices, rng.normal(size=200_000).astype(np.float32)
 
 
-def test_large_inputs_use_the_loops_and_give_the_same_bits(large, monkeypatch, all_cores):
-    data, indices, updates = large
+def test_large_inputs_use_the_loops_and_give_the_same_bits(many, monkeypatch, all_cores):
+    data, indices, updates = many
     grid = (np.arange(300_000).reshape(3000, 100)[:2500, :90] * 7) % 5000 - 2500
     table = updates[:200_000].reshape(5000, 40)
     calls = [
@@ -171,13 +203,13 @@ def test_large_inputs_use_the_loops_and_give_the_same_bits(large, monkeypatch, a
         set_num_threads(count)
         for call, result in zip(calls, by_loops, strict=True):
             assert same(call(), result)
-    monkeypatch.setattr(rows, "LARGE", sys.maxsize)
+    monkeypatch.setattr(large, "LARGE", sys.maxsize)
     for call, result in zip(calls, by_loops, strict=True):
         assert same(call(), result)
 
 
-def test_an_index_out_of_range_is_found_before_anything_is_written(large):
-    data, indices, updates = large
+def test_an_index_out_of_range_is_found_before_anything_is_written(many):
+    data, indices, updates = many
     wrong = indices.copy()
     wrong[150_000] = 300_000
     out = data.copy()
@@ -187,15 +219,15 @@ def test_an_index_out_of_range_is_found_before_anything_is_written(large):
     assert same(out, data)
 
 
-def test_results_in_place_may_overlap_indices_and_keep_the_rest(large):
+def test_results_in_place_may_overlap_indices_and_keep_the_rest(many):
     data = np.arange(200_000)
     expected = scatter_nd(data.copy(), data[:, np.newaxis].copy(), data[::-1].copy(), "add")
     assert scatter_nd(data, data[:, np.newaxis], data[::-1], "add", out=data) is data
     assert same(data, expected)
 
 
-def test_many_python_threads_call_at_once_while_the_number_of_threads_changes(large, all_cores):
-    data, indices, updates = large
+def test_many_python_threads_call_at_once_while_the_number_of_threads_changes(many, all_cores):
+    data, indices, updates = many
     expected = scatter_nd(data, indices, updates, "add")
 
     def once(number):
@@ -208,9 +240,9 @@ def test_many_python_threads_call_at_once_while_the_number_of_threads_changes(la
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_process_makes_threads_of_its_own(large, all_cores):
+def test_a_forked_process_makes_threads_of_its_own(many, all_cores):
     set_num_threads(3)
-    data, indices, updates = large
+    data, indices, updates = many
     expected = scatter_nd(data, indices, updates, "add")
     child = os.fork()
     if child == 0:
@@ -274,8 +306,8 @@ from mdf_scatter import scatter_nd
 size = 1 << 17
 indices, updates = np.arange(size)[::-1, None], np.arange(size, dtype=np.float32)
 result = scatter_nd(np.zeros(size, np.float32), indices, updates, "add")
-from mdf_scatter.kernels.rows import compiled
-print(result[0], compiled() is None)
+from mdf_scatter.kernels.machine import available
+print(result[0], available())
 """
 
 
@@ -285,18 +317,14 @@ def test_small_calls_do_not_load_numba():
 
 def test_numpy_does_the_work_without_numba_and_where_it_must_not_compile():
     blocked = "import sys; sys.modules['numba'] = None\n" + LARGE_CALL
-    assert run_python(blocked) == "131071.0 True"
-    assert run_python(LARGE_CALL, NUMBA_DISABLE_JIT="1") == "131071.0 True"
+    assert run_python(blocked) == "131071.0 False"
+    assert run_python(LARGE_CALL, NUMBA_DISABLE_JIT="1") == "131071.0 False"
 
 
 def test_loops_are_compiled_where_no_directory_can_be_written(tmp_path):
     file = tmp_path / "file"
     file.touch()
-    nowhere = {
-        "NUMBA_CACHE_DIR": str(file / "cache"),
-        "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
-    }
-    assert run_python(LARGE_CALL, **nowhere) == "131071.0 False"
+    assert run_python(LARGE_CALL, NUMBA_CACHE_DIR=str(file / "cache")) == "131071.0 True"
 
 
 def test_a_table_tells_ratios_and_whose_answer_is_wrong():

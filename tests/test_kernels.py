@@ -44,7 +44,7 @@ def test_kernel_equals_reference(dtype, reduction, data, wide_row, movable_row):
         patch.setattr(vectorized, "WIDE_ROW", wide_row)
         patch.setattr(vectorized, "MOVABLE_ROW", movable_row)
         patch.setattr(vectorized, "BLOCK", 7)
-        scatter_rows(out, rows, updates, reduction)
+        scatter_rows(out, None, rows, updates, reduction)
     assert same(out, expected, computed=reduction != "none")
 
 
@@ -57,7 +57,7 @@ def test_last_of_many_updates_to_a_row_stays(dtype, width):
     numbers = np.repeat(np.arange(count) % 100, width).reshape(count, width)
     updates = numbers.astype(str).astype(object) if dtype == "string" else numbers.astype(dtype_of(dtype))
     out = np.zeros((5, width), updates.dtype)
-    scatter_rows(out, rows, updates, "none")
+    scatter_rows(out, None, rows, updates, "none")
     last = [np.flatnonzero(rows == row)[-1] for row in range(5)]
     assert same(out, updates[last])
 
@@ -72,24 +72,24 @@ def test_sizes_over_one_block_equal_reference(dtype, reduction, width):
     expected = reference.scatter_nd(out, rows[:, np.newaxis], updates, reduction)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vectorized, "BLOCK", 1 << 10)
-        scatter_rows(out, rows, updates, reduction)
+        scatter_rows(out, None, rows, updates, reduction)
     assert same(out, expected, computed=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BFLOAT16])
 def test_halves_are_rounded_once(dtype):
     out = np.zeros((1, 1), dtype)
-    scatter_rows(out, np.zeros(4096, np.int64), np.ones((4096, 1), dtype), "add")
+    scatter_rows(out, None, np.zeros(4096, np.int64), np.ones((4096, 1), dtype), "add")
     assert out[0, 0] == 4096
     largest = np.array(np.finfo(np.float16).max, dtype)
     out[:] = 1
-    scatter_rows(out, np.zeros(3, np.int64), np.array([[largest], [largest], [-largest]], dtype), "add")
+    scatter_rows(out, None, np.zeros(3, np.int64), np.array([[largest], [largest], [-largest]], dtype), "add")
     assert out[0, 0] == largest
 
 
 def test_rows_without_an_update_keep_their_bits():
     signalling = np.array([[0x7D01], [0x7D01]], np.uint16).view(np.float16)
-    scatter_rows(signalling, np.array([0]), np.ones((1, 1), np.float16), "add")
+    scatter_rows(signalling, None, np.array([0]), np.ones((1, 1), np.float16), "add")
     assert signalling.view(np.uint16)[1, 0] == 0x7D01
 
 
@@ -111,14 +111,16 @@ def test_rows_without_an_update_keep_their_bits():
 )
 def test_positive_zero_is_greater_than_negative_zero(dtype, element, updates, reduction, sign):
     out = np.array([[element]], dtype)
-    scatter_rows(out, np.zeros(len(updates), np.int64), np.array(updates, dtype)[:, np.newaxis], reduction)
+    scatter_rows(
+        out, None, np.zeros(len(updates), np.int64), np.array(updates, dtype)[:, np.newaxis], reduction
+    )
     assert out[0, 0] == 0
     assert np.signbit(out[0, 0]) == sign
 
 
 def test_no_elements_cost_nothing_however_many_rows():
     out = np.zeros((1 << 40, 0), np.float16)
-    scatter_rows(out, np.array([1 << 39]), np.zeros((1, 0), np.float16), "add")
+    scatter_rows(out, None, np.array([1 << 39]), np.zeros((1, 0), np.float16), "add")
     assert out.shape == (1 << 40, 0)
 
 
@@ -180,5 +182,5 @@ def test_kernel_equals_reference_on_many_calls(dtype, reduction):
         updates = pool[rng.integers(0, len(pool), (count, width))]
         rows = rng.integers(0, height, count)
         expected = reference.scatter_nd(out, rows[:, np.newaxis], updates, reduction)
-        scatter_rows(out, rows, updates, reduction)
+        scatter_rows(out, None, rows, updates, reduction)
         assert same(out, expected, computed=reduction != "none")

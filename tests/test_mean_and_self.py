@@ -47,7 +47,7 @@ def test_kernel_equals_reference(dtype, reduction, include_self, data, wide_row,
         patch.setattr(vectorized, "WIDE_ROW", wide_row)
         patch.setattr(vectorized, "MOVABLE_ROW", movable_row)
         patch.setattr(vectorized, "BLOCK", 7)
-        scatter_rows(out, rows, updates, reduction, include_self)
+        scatter_rows(out, None, rows, updates, reduction, include_self)
     assert same(out, expected, computed=reduction != "none")
 
 
@@ -121,7 +121,9 @@ def test_untouched_rows_keep_their_bits():
     signalling = np.array([[0x7D01], [0x7D01]], np.uint16).view(np.float16)
     for reduction in WIDE_REDUCTIONS:
         for include_self in (True, False):
-            scatter_rows(signalling, np.array([0]), np.ones((1, 1), np.float16), reduction, include_self)
+            scatter_rows(
+                signalling, None, np.array([0]), np.ones((1, 1), np.float16), reduction, include_self
+            )
             assert signalling.view(np.uint16)[1, 0] == 0x7D01
 
 

@@ -22,16 +22,18 @@ WIDE_REDUCTIONS = (*REDUCTIONS, "mean")
 
 def scatter_rows(
     out: npt.NDArray[Any],
+    data: npt.NDArray[Any] | None,
     rows: npt.NDArray[np.int64],
     updates: npt.NDArray[Any],
     reduction: str,
     include_self: bool = True,
 ) -> None:
-    """Reduce `updates` into the rows of `out`, in place and in order.
+    """Reduce `updates` into the rows of `data`, in order, and write the result to `out`.
 
     Args:
-        out: What is changed, (R, S), C-contiguous and aligned, any operator dtype in native byte
-            order; strings are objects.
+        out: The result, (R, S), C-contiguous and aligned, any operator dtype in native byte order; strings
+            are objects.
+        data: (R, S), dtype of `out`, sharing no memory with it; None where `out` holds it already.
         rows: The row each update goes to, (N,), in 0..R-1.
         updates: (N, S), C-contiguous, dtype of `out`, sharing no memory with it.
         reduction: One of `WIDE_REDUCTIONS`; "mean" for numbers only.
@@ -39,4 +41,6 @@ def scatter_rows(
             is what the others are reduced with. "none" has no use for it.
     """
     if updates.size:
-        _rows.scatter_rows(out, rows, updates, reduction, include_self)
+        _rows.scatter_rows(out, data, rows, updates, reduction, include_self)
+    elif data is not None:
+        _rows.copy(out, data)

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import BFLOAT16
-from mdf_scatter.kernels.memory import empty
-from mdf_scatter.kernels.rows import (
-    PIECES,
-    bits,
-    compiled_for,
-    frozen,
-    inspect,
-    is_movable,
-    plain,
-    reduction_of,
-)
-from mdf_scatter.kernels.threads import in_parts, parts_for
+from mdf_scatter.kernels import buckets
+from mdf_scatter.kernels.codes import AHEAD, CODES, COLUMNS, NEGATIVE
+from mdf_scatter.kernels.large import bits, is_large, is_movable, plain, reduction_of
+from mdf_scatter.kernels.machine import run
+from mdf_scatter.kernels.memory import empty, room
+from mdf_scatter.kernels.rows import copy, inspect
+from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
 
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
@@ -59,91 +52,92 @@ def offsets(indices: tuple[int, ...], shape: tuple[int, ...], axis: int) -> tupl
     return before, steps[axis], _sums(indices[axis + 1 :], steps[axis + 1 :])
 
 
-def loops_for(dtype: np.dtype[Any], indices: Array, size: int, reduction: str = "none") -> ModuleType | None:
-    """Return the compiled loops for the functions below, or None where it is not for them.
+def suits(dtype: np.dtype[Any], indices: Array, size: int) -> bool:
+    """Tell whether the functions below are for a call.
 
     Args:
         dtype: What is moved, or reduced.
         indices: int[i0..ir-1]; not, if one of them is outside of -size..size-1.
         size: Size of the axis that is indexed.
-        reduction: One of `REDUCTIONS`.
     """
-    loops = compiled_for(indices.size, indices)
-    is_half = reduction != "none" and dtype in (np.float16, BFLOAT16)
-    if loops is None or is_half or not is_movable(dtype) or dtype.itemsize > WIDEST:
-        return None
-    is_known = indices.dtype in (np.int64, np.int32)
-    return loops if is_known and inspect(loops, indices, size)[0] else None
+    if not is_movable(dtype) or not is_large(indices.size, indices):
+        return False
+    return indices.dtype in (np.int64, np.int32) and inspect(indices, size) in (0, NEGATIVE)
 
 
 def scatter_along(
-    loops: ModuleType, out: Array, indices: Array, updates: Array, axis: int, reduction: str
+    out: Array, data: Array | None, indices: Array, updates: Array, axis: int, reduction: str
 ) -> None:
-    """Reduce `updates` into elements of `out`, in place and in order.
+    """Reduce `updates` into elements of `data`, in order, and write the result to `out`.
 
     Args:
-        loops: From `loops_for`, as below.
-        out: T[d0..dr-1], C-contiguous.
-        indices: int[i0..ir-1].
+        out: T[d0..dr-1], C-contiguous; T is a half only where buckets suit.
+        data: T[d0..dr-1], C-contiguous; None where `out` holds it already.
+        indices: int[i0..ir-1], which `suits` has seen.
         updates: T[i0..ir-1], C-contiguous.
         axis: The axis that is indexed.
         reduction: One of `REDUCTIONS`.
     """
-    moved = bits if reduction == "none" else plain
-    code = loops.CODES[reduction_of(reduction, out.dtype)]
-    blocks, before, step, after = _blocks(indices.shape, out.shape, axis)
-    where, terms = frozen(indices.reshape(blocks)), frozen(moved(updates).reshape(blocks))
-    elements, size = moved(out).reshape(-1), out.shape[axis]
-    columns = _columns_for(out, indices.shape, axis)
-
-    if columns is not None:
-        tables, many = elements.reshape(blocks[0], size, blocks[2]), columns.blocks_of(blocks[2])
-        in_parts(
-            lambda first, last: columns.reduce_columns(tables, where, terms, code, many, first, last),
-            blocks[0] * many,
-            parts_for(updates.nbytes),
-        )
+    size = out.shape[axis]
+    if buckets.suits(out, indices, updates):
+        before, step, after = offsets(indices.shape, out.shape, axis)
+        after = after if len(after) > 1 else after[:0]
+        frame = buckets.Frame(size, step, before, after, indices.shape[axis], len(after) or 1)
+        buckets.scatter(out, data, indices, updates, reduction, frame)
         return
+    if data is not None:
+        copy(out, data)
+    seen = bits if reduction == "none" else plain
+    code = CODES[reduction_of(reduction, out.dtype)]
+    blocks, before, step, after = _blocks(indices.shape, out.shape, axis)
+    where, terms, elements = indices.reshape(blocks), seen(updates).reshape(blocks), seen(out).reshape(-1)
 
     def reduce(outers: Range, inners: Range) -> None:
-        loops.reduce_along(elements, where, terms, code, size, step, before, after, outers, inners)
+        (places,) = room((AHEAD, np.int64))
+        given = (code, size, step, before, after, *outers, *inners)
+        run("along.reduce_along", elements, where, terms, places, *given)
 
     _divided(reduce, blocks, updates.nbytes)
 
 
-def gather_along(loops: ModuleType, data: Array, indices: Array, axis: int) -> Array:
+def gather_along(data: Array, indices: Array, axis: int) -> Array:
     """Return elements of `data`, C-contiguous, by indices along an axis, as a new array."""
     blocks, before, step, after = _blocks(indices.shape, data.shape, axis)
-    where, source, size = frozen(indices.reshape(blocks)), frozen(bits(data).reshape(-1)), data.shape[axis]
+    where, source, size = indices.reshape(blocks), bits(data).reshape(-1), data.shape[axis]
     result = empty(indices.shape, data.dtype)
     copies = bits(result).reshape(blocks)
-    columns = _columns_for(data, indices.shape, axis)
 
-    if columns is not None:
-        tables, many = source.reshape(blocks[0], size, blocks[2]), columns.blocks_of(blocks[2])
-        in_parts(
-            lambda first, last: columns.gather_columns(tables, where, copies, many, first, last),
-            blocks[0] * many,
-            parts_for(result.nbytes),
-        )
+    if _is_by_columns(data, indices.shape, axis):
+        tables, many = source.reshape(blocks[0], size, blocks[2]), -(-blocks[2] // COLUMNS)
+
+        def gather_columns(first: int, last: int) -> None:
+            lengths = (COLUMNS * blocks[1], np.uint32), (COLUMNS * size, source.dtype)
+            rows, elements, found = room(*lengths, (COLUMNS * blocks[1], source.dtype))
+            own = (part.reshape(COLUMNS, -1) for part in (rows, elements, found))
+            run("columns.gather_columns", tables, where, copies, *own, many, first, last)
+
+        in_parts(gather_columns, blocks[0] * many, parts_for(result.nbytes))
         return result
 
     def gather(outers: Range, inners: Range) -> None:
-        loops.gather_along(source, where, copies, size, step, before, after, outers, inners)
+        (places,) = room((AHEAD, np.int64))
+        given = (places, size, step, before, after, *outers, *inners)
+        run("along.gather_along", source, where, copies, *given)
 
     _divided(gather, blocks, result.nbytes)
     return result
 
 
-def number_elements(loops: ModuleType, indices: Array, shape: tuple[int, ...], axis: int) -> Positions:
+def number_elements(indices: Array, shape: tuple[int, ...], axis: int) -> Positions:
     """Return the position in a flat tensor of each element that indices along an axis name."""
     blocks, before, step, after = _blocks(indices.shape, shape, axis)
-    where = frozen(indices.reshape(blocks))
-    result = np.empty(indices.shape, np.int64)
+    where = indices.reshape(blocks)
+    result = empty(indices.shape, np.dtype(np.int64))
     positions = result.reshape(blocks)
 
     def number(outers: Range, inners: Range) -> None:
-        loops.number_along(where, positions, shape[axis], step, before, after, outers, inners)
+        given = (shape[axis], step, before, after, *outers, *inners)
+        run("along.number_along", where, positions, *given)
 
     _divided(number, blocks, result.nbytes)
     return result
@@ -162,19 +156,16 @@ def _blocks(
     return (len(before), 1, indices[axis]), before, step, np.zeros(indices[axis], np.int64)
 
 
-def _columns_for(data: Array, indices: tuple[int, ...], axis: int) -> ModuleType | None:
-    """Return the loops that go column by column, or None where others are faster.
+def _is_by_columns(data: Array, indices: tuple[int, ...], axis: int) -> bool:
+    """Tell whether to gather column by column is faster.
 
-    They read all of `data`, and so take indices about as many, into a table beyond the cache.
+    It reads all of `data`, and so takes indices about as many, into a table beyond the cache.
     """
     height, width = data.shape[axis], math.prod(data.shape[axis + 1 :])
     is_whole = indices[:axis] + indices[axis + 1 :] == data.shape[:axis] + data.shape[axis + 1 :]
     is_beyond = height * width * data.itemsize >= TABLE and height * data.itemsize <= COLUMN
-    if not (is_whole and is_beyond and 2 * indices[axis] >= height and data.itemsize >= NARROWEST):
-        return None
-    from mdf_scatter.kernels import columns  # with numba, which is here already
-
-    return columns if width >= columns.COLUMNS else None
+    is_fit = NARROWEST <= data.itemsize <= WIDEST and width >= COLUMNS
+    return is_whole and is_beyond and is_fit and 2 * indices[axis] >= height
 
 
 def _divided(task: Callable[[Range, Range], None], blocks: tuple[int, int, int], nbytes: int) -> None:

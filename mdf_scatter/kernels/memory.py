@@ -1,4 +1,4 @@
-"""Memory for large results, which is used again when no array refers to it any longer.
+"""Memory for large results and what goes on between, used again when no array refers to it any longer.
 
 The system clears every page that it hands out, which takes as long as to copy data there; so a large
 result costs twice its work, unless it is made in memory that this process has had before.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from threading import local
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from mdf_scatter.kernels.codes import LINE
 
 Array = npt.NDArray[Any]
 
@@ -19,9 +22,14 @@ LEAST, MOST = 1 << 22, 1 << 27
 """Bytes from and up to which memory is kept: below, the C library keeps it itself."""
 
 KEPT = 2
-"""How many pieces of memory are kept at most, the latest ones: 256 MB."""
+"""How many pieces of memory of results are kept at most, the latest ones: 256 MB."""
+
+ROOM = 1 << 25
+"""Bytes up to which a thread keeps its room."""
 
 _free: deque[Array] = deque(maxlen=KEPT)
+_free_scratch: deque[Array] = deque(maxlen=1)
+_rooms = local()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -32,18 +40,49 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     nbytes = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or not LEAST <= nbytes <= MOST:
         return np.empty(shape, dtype)
-    return np.asarray(_Lent(_take(nbytes))).view(dtype).reshape(shape)
+    return np.asarray(_Lent(_take(nbytes), _free)).view(dtype).reshape(shape)
+
+
+def scratch(*parts: tuple[int, npt.DTypeLike]) -> tuple[Array, ...]:
+    """Return arrays, of these counts and dtypes, for what a call keeps until it ends; see `empty`.
+
+    One piece of memory is kept for all: 128 MB.
+    """
+    nbytes = sum(_whole_lines(count * np.dtype(dtype).itemsize) for count, dtype in parts)
+    if not LEAST <= nbytes <= MOST:
+        return tuple(np.empty(count, dtype) for count, dtype in parts)
+    try:
+        memory = _free_scratch.popleft()
+    except IndexError:
+        memory = _aligned(nbytes)
+    if memory.nbytes < nbytes:
+        memory = _aligned(nbytes)
+    return _cut(np.asarray(_Lent(memory, _free_scratch)), parts)
+
+
+def room(*parts: tuple[int, npt.DTypeLike]) -> tuple[Array, ...]:
+    """Return arrays, of these counts and dtypes, that are this thread's until it asks for others.
+
+    Up to 32 MB stay with the thread.
+    """
+    nbytes = sum(_whole_lines(count * np.dtype(dtype).itemsize) for count, dtype in parts)
+    memory: Array | None = getattr(_rooms, "memory", None)
+    if memory is None or memory.nbytes < nbytes:
+        memory = _aligned(nbytes)
+        if nbytes <= ROOM:
+            _rooms.memory = memory
+    return _cut(memory, parts)
 
 
 class _Lent:
     """What an array and all of its views refer to, as their base, and so what is deleted after them."""
 
-    def __init__(self, memory: Array) -> None:
+    def __init__(self, memory: Array, free: deque[Array]) -> None:
         self.__array_interface__ = memory.__array_interface__
-        self._memory = memory
+        self._memory, self._free = memory, free
 
-    def __del__(self, free: deque[Array] = _free) -> None:
-        free.append(self._memory)
+    def __del__(self) -> None:
+        self._free.append(self._memory)
 
 
 def _take(nbytes: int) -> Array:
@@ -56,4 +95,25 @@ def _take(nbytes: int) -> Array:
         if memory.nbytes == nbytes:
             return memory
         _free.append(memory)
-    return np.empty(nbytes, np.uint8)
+    return _aligned(nbytes)
+
+
+def _aligned(nbytes: int) -> Array:
+    """Return new memory that begins with a cache line."""
+    memory = np.empty(nbytes + LINE, np.uint8)
+    lead = -memory.__array_interface__["data"][0] % LINE
+    return memory[lead : lead + nbytes]
+
+
+def _cut(memory: Array, parts: tuple[tuple[int, npt.DTypeLike], ...]) -> tuple[Array, ...]:
+    """Cut memory into arrays, each of which begins with a cache line."""
+    start, arrays = 0, []
+    for count, dtype in parts:
+        nbytes = count * np.dtype(dtype).itemsize
+        arrays.append(memory[start : start + nbytes].view(dtype))
+        start += _whole_lines(nbytes)
+    return tuple(arrays)
+
+
+def _whole_lines(nbytes: int) -> int:
+    return nbytes + -nbytes % LINE

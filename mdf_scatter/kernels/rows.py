@@ -6,79 +6,73 @@ the same bits.
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import BFLOAT16
-from mdf_scatter.kernels import vectorized
-from mdf_scatter.kernels.memory import empty
-from mdf_scatter.kernels.threads import in_parts, num_threads, parts_for
+from mdf_scatter.dtypes import HALVES
+from mdf_scatter.kernels import buckets, vectorized
+from mdf_scatter.kernels.codes import AHEAD, CODES, LINE, NEGATIVE, OUTSIDE
+from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of
+from mdf_scatter.kernels.machine import run
+from mdf_scatter.kernels.memory import LEAST, empty, room, scratch
+from mdf_scatter.kernels.threads import PIECES, in_parts, num_threads, parts_for
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool]
 
-LARGE = 1 << 16
-"""Elements from which on a compiled loop is worth loading: NumPy moves as many in less than 1 ms."""
-
-LINE = 64
-"""Bytes of a cache line."""
-
-PIECES = 4
-"""Parts for each thread, where more parts cost no more."""
-
-NARROW_ROW = LINE
-"""Bytes of a row below which to tell whose it is costs as much as to reduce it."""
-
 THREADS_OF_NARROW_ROWS = 4
 """Threads from which on narrow rows are divided: two only just make up for each looking at all updates."""
 
 STREAMED = 1 << 25
-"""Bytes from which on a copy goes past the cache, if there are loops already: it would not stay there."""
+"""Bytes from which on a result goes past the cache: it would not stay there."""
 
 CACHE = 1 << 22
 """Bytes of a result up to which narrow rows are not divided: there an update costs less than a look."""
 
 
-def scatter_rows(out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool) -> None:
-    """Reduce `updates` (N, S) into the rows of `out` (R, S); see `mdf_scatter.kernels.scatter_rows`."""
-    if reduction == "none":
-        _assign(out, rows, updates)
-    elif out.dtype in (np.float16, BFLOAT16):
-        _reduce_through_float32(out, rows, updates, reduction, include_self)
+def scatter_rows(
+    out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str, include_self: bool
+) -> None:
+    """Reduce `updates` (N, S) into rows of `data` (R, S); see `mdf_scatter.kernels.scatter_rows`."""
+    if reduction == "none" or (reduction != "mean" and include_self):
+        _scatter(out, data, rows, updates, reduction)
+        return
+    if data is not None:
+        copy(out, data)
+    if out.dtype in HALVES:
+        _through_float32(out, rows, updates, reduction, include_self)
     elif reduction == "mean":
-        scatter_rows(out, rows, updates, "add", include_self)
+        scatter_rows(out, None, rows, updates, "add", include_self)
         touched, place = places(rows, len(out))
         counts = np.bincount(place) + include_self
         out[touched] = vectorized.divided(out[touched], counts[:, np.newaxis])
-    elif include_self:
-        _reduce(out, rows, updates, reduction)
     else:
         is_first = is_last(rows[::-1].copy(), len(out))[::-1]
-        _assign(out, rows[is_first], updates[is_first])
-        _reduce(out, rows[~is_first], updates[~is_first], reduction)
+        _scatter(out, None, rows[is_first], updates[is_first], "none")
+        _scatter(out, None, rows[~is_first], updates[~is_first], reduction)
 
 
 def gather_rows(data: Array, rows: Rows) -> Array:
     """Return `data[rows]`, rows of (R, S), as a new array (N, S)."""
-    size = len(rows) * data.shape[1]
-    loops = compiled_for(size, data, rows)
-    if loops is None or not is_movable(data.dtype):
+    width = data.shape[1]
+    if not is_movable(data.dtype) or not is_large(len(rows) * width, data, rows):
         return data.take(rows, axis=0)
-    copies = empty((len(rows), data.shape[1]), data.dtype)
-    source, target, loop = bits(data), bits(copies), loops.gather_rows
-    if source.shape[1] == 1:
-        source, target, loop = source.reshape(-1), target.reshape(-1), loops.gather_elements
-    source, rows = frozen(source), frozen(rows)
-    in_parts(
-        lambda start, stop: loop(source, rows, target, start, stop),
-        len(rows),
-        parts_for(copies.nbytes, PIECES),
-    )
+    copies = empty((len(rows), width), data.dtype)
+    source, target = bits(data.reshape(-1)), bits(copies.reshape(-1))
+
+    def gather(first: int, last: int) -> None:
+        if width == 1:
+            run("elements.gather_elements", source, rows, target, first, last)
+        elif copies.nbytes >= STREAMED and width * data.itemsize >= LINE:
+            run("rows.stream_rows", source, rows, target, width, lead_of(target), first, last)
+        else:
+            run("rows.gather_rows", source, rows, target, width, first, last)
+
+    moved = max(copies.nbytes, len(rows) * LINE)  # the memory moves whole lines
+    in_parts(gather, len(rows), parts_for(moved, PIECES))
     return copies
 
 
@@ -90,22 +84,19 @@ def copy(out: Array, data: Array) -> None:
     if is_small or not is_whole or np.may_share_memory(out, data):
         np.copyto(out, data)
         return
-    target, source = out.reshape(-1).view(np.uint8), data.reshape(-1).view(np.uint8)
-    head = -_address(target) % LINE
-    loops = compiled() if out.nbytes >= STREAMED and compiled.cache_info().currsize else None
-    if loops is None or (_address(source) + head) % 8:
-        in_parts(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), len(target), parts)
+    target, source = out.reshape(-1), data.reshape(-1)
+    if out.nbytes < STREAMED or not is_movable(out.dtype) or not is_large(out.size, out, data):
+        in_parts(lambda first, last: np.copyto(target[first:last], source[first:last]), len(target), parts)
         return
-    count = (len(target) - head) // LINE
-    tail = head + count * LINE
-    lines, copies = frozen(source[head:tail].view(np.uint64)), target[head:tail].view(np.uint64)
-    in_parts(lambda first, last: loops.copy_lines(copies, lines, first, last), count, parts)
-    for rest in (slice(None, head), slice(tail, None)):
-        target[rest] = source[rest]
+    target, source = bits(target), bits(source)
+    lead = lead_of(target)
+    in_parts(lambda first, last: run("elements.copy", target, source, lead, first, last), len(target), parts)
 
 
 def copied(data: Array) -> Array:
     """Return a copy of `data`, C-contiguous."""
+    if data.nbytes < LEAST:
+        return data.copy()
     result = empty(data.shape, data.dtype)
     copy(result, data)
     return result
@@ -121,140 +112,140 @@ def number_rows(indices: Array, sizes: tuple[int, ...]) -> Rows | None:
     Returns:
         (N,), which may be `indices` itself, seen as (N,); None where NumPy is to do it.
     """
-    loops = compiled_for(indices.size, indices)
-    if loops is None or not indices.flags.c_contiguous or indices.dtype not in (np.int64, np.int32):
+    if indices.dtype not in (np.int64, np.int32) or not is_large(indices.size, indices):
         return None
-    tuples = frozen(indices.reshape(-1, len(sizes)))
     if len(sizes) == 1 and indices.dtype == np.int64:
-        is_inside, has_negative = inspect(loops, indices, sizes[0])
-        if not is_inside or not has_negative:
-            return indices.reshape(-1) if is_inside else None
-    rows = np.empty(len(tuples), np.int64)
+        found = inspect(indices, sizes[0])
+        if found != NEGATIVE:
+            return None if found else indices.reshape(-1)
+    tuples = indices.reshape(-1, len(sizes))
+    rows = empty((len(tuples),), np.dtype(np.int64))
     limits = np.array(sizes, np.int64)
     fits = in_parts(
-        lambda start, stop: loops.number_rows(tuples, limits, rows, start, stop),
+        lambda first, last: run("elements.number_rows", tuples, limits, rows, first, last),
         len(rows),
         parts_for(indices.nbytes),
     )
     return rows if all(fits) else None
 
 
-def inspect(loops: ModuleType, indices: Array, size: int) -> tuple[bool, bool]:
-    """Tell of indices, C-contiguous, whether all are in -size..size-1, and whether one is negative."""
-    flat = frozen(indices.reshape(-1))
+def inspect(indices: Array, size: int) -> int:
+    """Return the flags of indices, C-contiguous: `OUTSIDE` -size..size-1, `NEGATIVE`, or both."""
+    flat = indices.reshape(-1)
     found = in_parts(
-        lambda start, stop: loops.inspect(flat, size, start, stop), len(flat), parts_for(flat.nbytes)
+        lambda first, last: run("elements.inspect", flat, size, first, last),
+        len(flat),
+        parts_for(flat.nbytes),
     )
-    return all(inside for inside, _ in found), any(negative for _, negative in found)
+    return (OUTSIDE if any(flags & OUTSIDE for flags in found) else 0) | (
+        NEGATIVE if any(flags & NEGATIVE for flags in found) else 0
+    )
+
+
+def touched_rows(rows: Rows, height: int) -> Rows:
+    """Return the rows of `height` that updates go to, in ascending order."""
+    return _marked(rows, height)[0] if is_large(len(rows), rows) else vectorized.touched_rows(rows, height)
 
 
 def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
-    """Return the rows of `height` that updates go to, in some order, and each update's place there."""
-    loops = compiled_for(len(rows), rows)
-    if loops is None:
+    """Return the rows of `height` that updates go to, in ascending order, and each update's place there."""
+    if not is_large(len(rows), rows):
         return vectorized.places(rows, height)
-    touched, place = np.empty_like(rows), np.empty_like(rows)
-    count = loops.number_touched(frozen(rows), np.zeros(height, np.uint32), touched, place)
-    return touched[:count].copy(), place
+    touched, words, ranks = _marked(rows, height)
+    place = empty(rows.shape, rows.dtype)
+    in_parts(
+        lambda first, last: run("touched.find_marked", rows, words, ranks, place, first, last),
+        len(rows),
+        parts_for(rows.nbytes),
+    )
+    return touched, place
+
+
+def _marked(rows: Rows, height: int) -> tuple[Rows, Array, Array]:
+    count = -(-height // 64)
+    words, ranks = scratch((count, np.uint64), (count, np.uint32))
+    touched = empty((run("touched.mark", rows, words, ranks),), rows.dtype)
+    run("touched.list_marked", words, touched)
+    return touched, words, ranks
 
 
 def is_last(rows: Rows, height: int) -> Flags:
     """Tell of each update whether it is the last one to its row."""
     numbers = np.arange(len(rows))[:, np.newaxis]
     last = np.empty((height, 1), np.int64)  # never filled: what is not touched costs no memory
-    _assign(last, rows, numbers)
+    _scatter(last, None, rows, numbers, "none")
     return np.equal(gather_rows(last, rows), numbers)[:, 0]
 
 
-def compiled_for(size: int, *arrays: Array) -> ModuleType | None:
-    """Return the compiled loops where so many elements of these arrays are for them, else None."""
-    if size < LARGE or not all(array.flags.c_contiguous and array.flags.aligned for array in arrays):
-        return None
-    return compiled()
-
-
-@cache
-def compiled() -> ModuleType | None:
-    """Return the compiled loops, loaded when first needed; None where there is no numba that compiles."""
-    try:
-        from mdf_scatter.kernels import compiled as loops
-    except ImportError:  # no numba, or none for this Python or NumPy
-        return None
-    return loops if loops.COMPILES else None
-
-
-def frozen(array: Array) -> Array:
-    """Return a read-only view, so that a loop is compiled once for read-only arrays and others."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def is_movable(dtype: np.dtype[Any]) -> bool:
-    """Tell whether elements can be moved as what `bits` returns."""
-    return dtype.itemsize in (1, 2, 4, 8, 16) and not dtype.hasobject
-
-
-def bits(array: Array) -> Array:
-    """Return rows (R, S) as unsigned integers: what is only moved needs no loop for each dtype."""
-    return array.view(f"u{min(array.itemsize, 8)}")
-
-
-def plain(array: Array) -> Array:
-    """Return truth values as 0 and 1, whose larger is their OR, and all else as it is."""
-    return array.view(np.uint8) if array.dtype == np.bool else array
-
-
-def reduction_of(reduction: str, dtype: np.dtype[Any]) -> str:
-    """Return the reduction of what `plain` returns that is this one of what it was given."""
-    return {"add": "max", "mul": "min"}.get(reduction, reduction) if dtype == np.bool else reduction
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _assign(out: Array, rows: Rows, updates: Array) -> None:
-    loops = compiled_for(updates.size, out, rows, updates)
-    if loops is None or not is_movable(out.dtype):
+def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
+    """Reduce `updates` into rows of `data`, which `out` holds already if it is None."""
+    is_moved = reduction == "none"
+    if out.shape[1] == 1 and buckets.suits(out, rows, updates):
+        frame = buckets.elements_of(len(out), len(rows))
+        buckets.scatter(out, data, rows, updates, reduction, frame)
+        return
+    is_half = out.dtype in HALVES and not is_moved
+    is_compiled = is_large(updates.size, out, rows, updates) and is_movable(out.dtype) and not is_half
+    if is_compiled:
+        code = CODES[reduction_of(reduction, out.dtype)]
+        seen = bits if is_moved else plain
+        target, terms = seen(out), seen(updates)
+        is_wide = out.shape[1] * out.itemsize >= LINE
+        if is_wide and data is not None and out.nbytes >= STREAMED and data.flags.c_contiguous:
+            _pull(target, seen(data), rows, terms, code)
+            return
+    if data is not None:
+        copy(out, data)
+    if is_compiled:
+        _push(target, rows, terms, code)
+    elif is_moved:
         vectorized.assign(out, rows, updates)
+    elif is_half:
+        _through_float32(out, rows, updates, reduction, include_self=True)
     else:
-        _run(loops, bits(out), rows, bits(updates), "none")
-
-
-def _reduce(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
-    loops = compiled_for(updates.size, out, rows, updates)
-    if loops is None or out.dtype.hasobject:
         vectorized.reduce(out, rows, updates, reduction)
-    else:
-        _run(loops, plain(out), rows, plain(updates), reduction_of(reduction, out.dtype))
 
 
-def _run(loops: ModuleType, out: Array, rows: Rows, updates: Array, reduction: str) -> None:
-    code = loops.CODES[reduction]
-    rows, updates = frozen(rows), frozen(updates)
+def _pull(out: Array, data: Array, rows: Rows, updates: Array, code: int) -> None:
+    """Write each row of `out` once: what its updates make of that of `data`."""
     height, width = out.shape
+    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
+    run("rows.group_updates", rows, starts, order)
+    target, source, terms = out.reshape(-1), data.reshape(-1), updates.reshape(-1)
+
+    def pull(first: int, last: int) -> None:
+        (own,) = room((width, out.dtype))
+        given = (starts, order, own, width, code, lead_of(target), first, last)
+        run("rows.pull_rows", target, source, terms, *given)
+
+    in_parts(pull, height, parts_for(out.nbytes, PIECES))
+
+
+def _push(out: Array, rows: Rows, updates: Array, code: int) -> None:
+    """Reduce `updates` into rows of `out`, in place."""
+    height, width = out.shape
+    if width == 1:
+        run("elements.reduce_elements", out.reshape(-1), rows, updates.reshape(-1), code)
+        return
     parts = parts_for(updates.nbytes)
-    if width * out.itemsize < NARROW_ROW and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
+    is_wide = width * out.itemsize >= LINE
+    if not is_wide and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
         parts = 1
-    if width > 1:
-        in_parts(lambda first, last: loops.reduce_rows(out, rows, updates, code, first, last), height, parts)
-        return
-    elements, terms = out.reshape(-1), updates.reshape(-1)
-    if parts == 1:
-        loops.reduce_elements(elements, rows, terms, code)
-        return
-    in_parts(
-        lambda first, last: loops.reduce_own_elements(elements, rows, terms, code, first, last), height, parts
-    )
+    target, terms = out.reshape(-1), updates.reshape(-1)
+
+    def push(first: int, last: int) -> None:
+        (own,) = room((AHEAD, np.uint32))
+        if code == CODES["none"] and is_wide and out.nbytes >= STREAMED:
+            run("rows.put_rows", target, rows, terms, own, width, lead_of(target), first, last)
+        else:
+            run("rows.reduce_rows", out, rows, updates, own, code, first, last)
+
+    in_parts(push, height, parts)
 
 
-def _reduce_through_float32(
-    out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool
-) -> None:
+def _through_float32(out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool) -> None:
     touched, place = places(rows, len(out))
     wide = gather_rows(out, touched).astype(np.float32)
     with np.errstate(all="ignore"):
-        scatter_rows(wide, place, updates.astype(np.float32), reduction, include_self)
-        _assign(out, touched, wide.astype(out.dtype))
+        scatter_rows(wide, None, place, updates.astype(np.float32), reduction, include_self)
+        _scatter(out, None, touched, wide.astype(out.dtype), "none")

@@ -21,6 +21,9 @@ T = TypeVar("T")
 PART = 1 << 21
 """Bytes to be moved from which on another thread is worth what it takes to wake it."""
 
+PIECES = 4
+"""Parts for each thread, where more parts cost no more."""
+
 
 def set_num_threads(n: int | None = None) -> None:
     """Set how many threads the operators use, for all of the process.

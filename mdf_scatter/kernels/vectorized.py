@@ -22,11 +22,16 @@ MOVABLE_ROW = 1 << 16
 """Bytes up to which a row is faster moved as one item than as its elements."""
 
 
-def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
-    """Return the rows of `height` that updates go to, in ascending order, and each update's place there."""
+def touched_rows(rows: Rows, height: int) -> Rows:
+    """Return the rows of `height` that updates go to, in ascending order."""
     is_touched = np.zeros(height, np.bool)
     is_touched[rows] = True
-    touched = np.flatnonzero(is_touched)
+    return np.flatnonzero(is_touched)
+
+
+def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
+    """Return the rows of `height` that updates go to, in ascending order, and each update's place there."""
+    touched = touched_rows(rows, height)
     place = np.empty(height, np.int64)  # never filled: what is not touched costs no memory
     place[touched] = np.arange(len(touched))
     return touched, place[rows]

@@ -224,8 +224,11 @@ def resolve_rows(
             place = _first_place(np.stack(is_outside, axis=-1))
             axis = place[-1]
             raise OperatorError(op, _out_of_range(name, indices, place, of, first_axis + axis, sizes[axis]))
-        rows *= size
-        rows += numbers.reshape(-1)
+        if axis == 0:
+            rows = numbers.reshape(-1)
+        else:
+            rows *= size
+            rows += numbers.reshape(-1)
     return rows
 
 
@@ -243,19 +246,24 @@ def resolve_axis(op: str, indices: Array, size: int, axis: int) -> npt.NDArray[n
 def _are_rows(indices: Array, size: int) -> bool:
     """Tell whether indices are numbers of rows as they are: new arrays cost more than all else here."""
     is_plain = indices.dtype == np.int64 and indices.dtype.isnative and indices.flags.c_contiguous
-    return is_plain and indices.size > 0 and bool(indices.min() >= 0) and bool(indices.max() < size)
+    return is_plain and indices.size > 0 and _count_from_start(indices, size)
 
 
 def _from_start(indices: Array, size: int) -> npt.NDArray[np.int64] | None:
     """Return indices with the negative ones counted from the end; None where one is out of range."""
-    lowest = indices.min()
-    # Compared before it is cast: as int64, a uint64 above 2**63 would be a negative index.
-    if lowest < -size or indices.max() >= size:
-        return None
     numbers = indices.astype(np.int64, order="C")
-    if lowest < 0:
-        numbers[numbers < 0] += size
+    if _count_from_start(numbers, size):
+        return numbers
+    # Compared as they were given: as int64, a uint64 above 2**63 is a negative index.
+    if indices.min() < -size or indices.max() >= size:
+        return None
+    numbers += (numbers >> 63) & size  # of a negative number all bits are 1 there, and none of another
     return numbers
+
+
+def _count_from_start(numbers: npt.NDArray[np.int64], size: int) -> bool:
+    # One look at all is enough: without a sign, negative numbers are greater than any size.
+    return bool(numbers.view(np.uint64).max() < size)
 
 
 def _is_outside(indices: Array, size: int) -> npt.NDArray[np.bool]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.along import loops_for, number_elements, offsets
+from mdf_scatter.kernels.along import number_elements, offsets, suits
 from mdf_scatter.ops.arguments import resolve_axis
 
 
@@ -41,9 +41,8 @@ def resolve_elements(
     Returns:
         A new array of the shape of `indices`.
     """
-    loops = loops_for(np.dtype(np.int64), indices, shape[axis])
-    if loops is not None:
-        return number_elements(loops, indices, shape, axis)
+    if suits(np.dtype(np.int64), indices, shape[axis]):
+        return number_elements(indices, shape, axis)
     positions = resolve_axis(op, indices, shape[axis], axis)
     if not positions.size or len(shape) == 1:
         return positions

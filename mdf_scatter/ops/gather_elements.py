@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.along import gather_along, loops_for
+from mdf_scatter.kernels.along import gather_along, suits
 from mdf_scatter.ops.arguments import read_axis, read_gathered, read_indices
 from mdf_scatter.ops.elements import check_elements, resolve_elements
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
@@ -44,9 +44,8 @@ def gather_elements(data: npt.ArrayLike, indices: npt.ArrayLike, axis: int = 0) 
     """
     data = read_gathered(NAME, data)
     indices, axis = _read(data, indices, axis)
-    loops = loops_for(data.dtype, indices, data.shape[axis])
-    if loops is not None:
-        return gather_along(loops, np.ascontiguousarray(data), indices, axis)
+    if suits(data.dtype, indices, data.shape[axis]):
+        return gather_along(np.ascontiguousarray(data), indices, axis)
     return data.reshape(-1).take(resolve_elements(NAME, indices, data.shape, axis))
 
 

@@ -48,7 +48,7 @@ def gather_nd(data: npt.ArrayLike, indices: npt.ArrayLike, batch_dims: int = 0) 
     array([[2, 3],
            [4, 5]])
     """
-    if batch_dims == 0:
+    if type(batch_dims) is int and batch_dims == 0:
         found = gather_small(data, indices)
         if found is not None:
             return found

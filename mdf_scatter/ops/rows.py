@@ -156,17 +156,21 @@ def scatter(
     if is_string(data.dtype):
         text = read_text(names.op, names.data, data)
         terms = read_text(names.op, names.updates, updates)
-        _scatter(text, rows, width, terms, reduction, include_self)
+        _scatter(text, None, rows, width, terms, reduction, include_self)
         return write_text(names.op, text, data, out)
     if out is not None and np.may_share_memory(out, rows):
         rows = rows.copy()
     terms = np.ascontiguousarray(updates)
-    return written(
-        data, terms, out, lambda result, terms: _scatter(result, rows, width, terms, reduction, include_self)
-    )
+
+    def write(result: Array, start: Array | None, terms: Array) -> None:
+        _scatter(result, start, rows, width, terms, reduction, include_self)
+
+    return written(data, terms, out, write)
 
 
-def written(data: Array, updates: Array, out: Array | None, write: Callable[[Array, Array], None]) -> Array:
+def written(
+    data: Array, updates: Array, out: Array | None, write: Callable[[Array, Array | None, Array], None]
+) -> Array:
     """Return a copy of `data` to which `updates` are written.
 
     Args:
@@ -174,8 +178,8 @@ def written(data: Array, updates: Array, out: Array | None, write: Callable[[Arr
         updates: T[...].
         out: Where the result goes, checked; it may be `data`, which is then not copied, or overlap any
             argument.
-        write: `write(result, updates)` writes into an array that is C-contiguous and aligned and holds
-            `data`.
+        write: `write(result, start, updates)` writes `start` with the updates into an array that is
+            C-contiguous and aligned, as all of them are; without `start` the array holds it already.
 
     Returns:
         `out`, or a new C-contiguous array.
@@ -184,9 +188,13 @@ def written(data: Array, updates: Array, out: Array | None, write: Callable[[Arr
         updates = updates.copy()
     in_place = out is not None and out.flags.carray
     result = np.asarray(out) if in_place else empty(data.shape, data.dtype)
-    if not _is_same_place(result, data):
-        copy(result, data)
-    write(result, updates)
+    start: Array | None = data
+    is_plain = data.flags.c_contiguous and data.flags.aligned
+    if not is_plain or (in_place and np.may_share_memory(result, data)):
+        if not _is_same_place(result, data):
+            copy(result, data)
+        start = None
+    write(result, start, updates)
     if out is None:
         return result
     if not in_place:
@@ -204,11 +212,14 @@ def _is_same_place(one: Array, other: Array) -> bool:
 
 def _scatter(
     result: Array,
+    start: Array | None,
     rows: npt.NDArray[np.int64],
     width: int,
     updates: Array,
     reduction: str,
     include_self: bool,
 ) -> None:
-    if updates.size:
-        scatter_rows(result.reshape(-1, width), rows, updates.reshape(-1, width), reduction, include_self)
+    if not width:
+        return
+    start = None if start is None else start.reshape(-1, width)
+    scatter_rows(result.reshape(-1, width), start, rows, updates.reshape(-1, width), reduction, include_self)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdf_scatter.dtypes import HALVES
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.along import loops_for, scatter_along
+from mdf_scatter.kernels.along import scatter_along, suits
 from mdf_scatter.ops.arguments import (
     check_out,
     check_reduction,
@@ -119,10 +120,9 @@ def _pullback(
 
 def _small(data: Any, indices: Any, updates: Any, axis: Any, reduction: Any, out: Any = None) -> Array | None:
     """Return the result of a small call along the only axis, which is a ScatterND; else None."""
-    if type(indices) is not np.ndarray or indices.ndim != 1 or type(axis) is not int or axis not in (0, -1):
+    if type(axis) is not int or axis not in (0, -1):
         return None
-    is_flat = type(data) is np.ndarray and data.ndim == 1
-    return scatter_small(data, indices[:, np.newaxis], updates, reduction, out) if is_flat else None
+    return scatter_small(data, indices, updates, reduction, out, index_rank=1)
 
 
 def _scatter(
@@ -135,22 +135,19 @@ def _scatter(
     out: Array | None = None,
 ) -> Array:
     indices, updates, axis = _read(data, indices, updates, axis)
-    is_wide = reduction == "mean" or not include_self
-    loops = None if is_wide else loops_for(data.dtype, indices, data.shape[axis], reduction)
-    if loops is None:
+    is_wide = reduction == "mean" or not include_self or (reduction != "none" and data.dtype in HALVES)
+    if is_wide or not suits(data.dtype, indices, data.shape[axis]):
         positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
         _check_out(out, data)
         return scatter(_NAMES, data, positions, 1, updates, reduction, include_self, out)
     _check_out(out, data)
     if out is not None and np.may_share_memory(out, indices):
         indices = indices.copy()
-    updates = np.ascontiguousarray(updates)
-    return written(
-        data,
-        updates,
-        out,
-        lambda result, terms: scatter_along(loops, result, indices, terms, axis, reduction),
-    )
+
+    def write(result: Array, start: Array | None, terms: Array) -> None:
+        scatter_along(result, start, indices, terms, axis, reduction)
+
+    return written(data, np.ascontiguousarray(updates), out, write)
 
 
 def _check_out(out: Array | None, data: Array) -> None:

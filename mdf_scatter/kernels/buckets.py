@@ -1,0 +1,167 @@
+"""Elements reduced at random places of what is beyond the cache: see `compiled.buckets`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdf_scatter.dtypes import BFLOAT16, HALVES
+from mdf_scatter.kernels.codes import CODES
+from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of
+from mdf_scatter.kernels.machine import run
+from mdf_scatter.kernels.memory import MOST, room, scratch
+from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
+
+Array = npt.NDArray[Any]
+Positions = npt.NDArray[np.int64]
+
+BEYOND = 1 << 22
+"""Bytes of a result from which on it is beyond the cache."""
+
+SHIFT = 16
+"""Elements of a bucket, as a power of two: their places in it take 2 bytes."""
+
+BLOCK = 1 << 19
+"""Bytes of a bucket at most, which are to fit the cache of a core."""
+
+CHUNK = 1 << 16
+"""Updates that are sorted at once, in the cache of a core."""
+
+BATCH = MOST - MOST // 8
+"""Bytes of updates, and their places, that are sorted before they are reduced."""
+
+FEW, MANY = 16, 4096
+"""Updates to a bucket at least, as it costs a look at each chunk; and buckets at most."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which element an index along an axis means, in a flat array.
+
+    Indices are seen as (B, length, width); that of [b, l, a] is at `before[b] + index * step + after[a]`.
+
+    Attributes:
+        size: Size of the axis.
+        step: Elements from one index to the next.
+        before: (B,).
+        after: (width,), or (0,) where all are 0.
+        length: Indices along the axis.
+        width: Indices beside each other.
+    """
+
+    size: int
+    step: int
+    before: Positions
+    after: Positions
+    length: int
+    width: int
+
+
+def elements_of(size: int, count: int) -> Frame:
+    """Return the frame of `count` indices of elements of a flat array of some size."""
+    return Frame(size, 1, np.zeros(1, np.int64), np.empty(0, np.int64), 1, count)
+
+
+def suits(out: Array, indices: Array, updates: Array) -> bool:
+    """Tell whether updates are many, and go to places far from each other."""
+    buckets = _count(out)
+    is_beyond = out.nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets
+    return is_beyond and is_movable(out.dtype) and is_large(updates.size, out, indices, updates)
+
+
+def scatter(
+    out: Array, data: Array | None, indices: Array, updates: Array, reduction: str, frame: Frame
+) -> None:
+    """Reduce `updates` into elements of `data`, and write the result to `out`.
+
+    Args:
+        out: T[...], C-contiguous.
+        data: T[...], of as many elements, C-contiguous; None where `out` holds it already.
+        indices: int64[...] or int32[...], each in -size..size-1.
+        updates: T[...], one for each index.
+        reduction: One of `REDUCTIONS`.
+        frame: What indices mean.
+    """
+    seen = bits if reduction == "none" or out.dtype in HALVES else plain
+    target, source, terms = seen(out.reshape(-1)), None, seen(updates.reshape(-1))
+    if data is not None:
+        source = seen(data.reshape(-1))
+    batch = max(1, BATCH // ((2 + out.itemsize) * CHUNK)) * CHUNK
+    if out.dtype in HALVES and reduction != "none":
+        batch = max(1, len(terms))  # each batch would round
+    where = indices.reshape(-1)
+    for begin in range(0, len(terms), batch):
+        end = min(begin + batch, len(terms))
+        pieces = _sorted(where[begin:end], terms[begin:end], begin, out, frame)
+        _reduce(target, source, pieces, reduction, out.dtype)
+        source = None
+
+
+def _count(out: Array) -> int:
+    return -(-out.size >> _shift(out.itemsize))
+
+
+def _shift(itemsize: int) -> int:
+    return min(SHIFT, (BLOCK // itemsize).bit_length() - 1)
+
+
+def _sorted(
+    indices: Array, updates: Array, begin: int, out: Array, frame: Frame
+) -> tuple[Array, Array, Array]:
+    """Return places in their buckets, updates, and where in a chunk those of each bucket begin."""
+    count, buckets, chunks = len(updates), _count(out), -(-len(updates) // CHUNK)
+    where, terms, flat = scratch(
+        (count, np.uint16), (count, updates.dtype), ((buckets + 1) * chunks, np.uint32)
+    )
+    starts, moved = flat.reshape(buckets + 1, chunks), bits(updates)
+
+    def sort(first: int, last: int) -> None:
+        ends, numbered = room((buckets, np.uint32), (CHUNK, np.uint32))
+        run(
+            "buckets.sort_updates",
+            *(indices, moved, begin, frame.size, frame.step, frame.before, frame.after, frame.length),
+            *(
+                frame.width,
+                _shift(out.itemsize),
+                CHUNK,
+                where,
+                bits(terms),
+                starts,
+                ends,
+                numbered,
+                first,
+                last,
+            ),
+        )
+
+    in_parts(sort, chunks, min(chunks, parts_for(updates.nbytes + indices.nbytes, PIECES)))
+    return where, terms, starts
+
+
+def _reduce(
+    out: Array,
+    data: Array | None,
+    pieces: tuple[Array, Array, Array],
+    reduction: str,
+    dtype: np.dtype[Any],
+) -> None:
+    buckets, shift, lead = len(pieces[2]) - 1, _shift(out.itemsize), lead_of(out)
+    code = CODES[reduction_of(reduction, dtype)]
+    height = min(len(out), 1 << shift)
+
+    def reduce(first: int, last: int) -> None:
+        if dtype in HALVES and reduction != "none":
+            wide, narrow = room((height, np.float32), (height, out.dtype))
+            source, is_bfloat = out if data is None else data, int(dtype == BFLOAT16)
+            given = (wide, narrow, is_bfloat, code, shift, CHUNK, lead, first, last)
+            run("buckets.reduce_half_buckets", out, source, *pieces, *given)
+        elif data is None:
+            run("buckets.reduce_buckets", out, *pieces, code, shift, CHUNK, first, last)
+        else:
+            own = room((height, out.dtype))[0]
+            run("buckets.rebuild_buckets", out, data, *pieces, own, code, shift, CHUNK, lead, first, last)
+
+    in_parts(reduce, buckets, min(buckets, parts_for(out.nbytes, PIECES)))

@@ -1,0 +1,145 @@
+"""The loops of the kernels, compiled by numba: for large inputs of plain numbers.
+
+Importing this package imports numba, which takes longer than any small call; only `machine` does it, to
+compile what it has no machine code of. Each loop is the plain one. It is told which part of the result is
+its own, so that several of them, each with its own part, do together what one would do alone, bit for bit.
+
+Loops take C-contiguous, aligned arrays and integers, and return nothing, a truth value or an integer. They
+make no arrays and raise nothing: what they need room for is given to them, what could be wrong was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from mdf_scatter.kernels.codes import ADD, LINE, MAX, MUL, NONE
+
+kernel = numba.njit(  # type: ignore[call-overload]  # the last two only save time
+    error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
+"""Make a function a loop, to be compiled into the entry that `machine` calls, as all that it calls itself."""
+
+part = numba.njit(inline="always", error_model="numpy")
+"""Make a function a part of the loops that call it: they are compiled in less time than with a call."""
+
+
+def combine(reduction: int, element: Any, update: Any) -> Any:
+    """Return what becomes of `element`; compiled as one of the three functions below."""
+    raise NotImplementedError
+
+
+@overload(combine, strict=False)
+def _combine(reduction: Any, element: Any, update: Any) -> Callable[..., Any]:
+    if isinstance(element, types.Complex):
+        return _combine_complex
+    return _combine_floats if isinstance(element, types.Float) else _combine_integers
+
+
+def _combine_integers(reduction, element, update):
+    if reduction == NONE:
+        return update
+    if reduction == ADD:
+        return element + update
+    if reduction == MUL:
+        return element * update
+    if reduction == MAX:
+        return element if element > update else update
+    return element if element < update else update
+
+
+def _combine_floats(reduction, element, update):
+    if reduction == NONE:
+        return update
+    if reduction == ADD:
+        return element + update
+    if reduction == MUL:
+        return element * update
+    # Which is larger is chance: numba's max and min choose without a branch. What is left is seldom: of
+    # equals it is either, of two zeros and with a NaN their sum, as +0 + -0 is +0, and NaN is NaN.
+    if (element < update) | (element > update):
+        return max(element, update) if reduction == MAX else min(element, update)
+    if (element == update) & (element != 0):
+        return element
+    return element + update if reduction == MAX else -(-element - update)
+
+
+def _combine_complex(reduction, element, update):
+    if reduction == NONE:
+        return update
+    return element + update if reduction == ADD else element * update
+
+
+@intrinsic
+def move_line(context, out, place, data, start):
+    """Copy a cache line of elements, to a place that is aligned to it, past the cache; see `stream`."""
+
+    def emit(context, builder, signature, arguments):
+        line = ir.VectorType(ir.IntType(64), LINE // 8).as_pointer()
+        target = builder.bitcast(_element(context, builder, signature, arguments, 0), line)
+        source = builder.bitcast(_element(context, builder, signature, arguments, 2), line)
+        store = builder.store(builder.load(source, align=1), target, align=LINE)
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.void(out, place, data, start), emit
+
+
+@intrinsic
+def prefetch(context, data, place):
+    """Ask the memory for the cache line of an element, which need not be there yet when this returns."""
+
+    def emit(context, builder, signature, arguments):
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.bitcast(_element(context, builder, signature, arguments, 0), byte)
+        type_ = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], type_)
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # to read; keep it; it is data
+        return context.get_dummy_value()
+
+    return types.void(data, place), emit
+
+
+def _element(context: Any, builder: Any, signature: Any, arguments: Any, number: int) -> Any:
+    """Return a pointer to an element of an array that is an argument; the next argument is its place."""
+    array = context.make_array(signature.args[number])(context, builder, arguments[number])
+    return builder.gep(array.data, [arguments[number + 1]])
+
+
+@part
+def stream(out, place, data, start, count, lead):
+    """Copy elements of a flat array to a place in another, whole cache lines past the cache.
+
+    A processor reads a line before it writes to a part of it; one that is written whole need not be read.
+    Other threads are sure to see it after this one has taken the GIL back, as a lock waits for all writes.
+
+    Args:
+        out: Where they go.
+        place: The first place there.
+        data: Where they come from, of the same dtype.
+        start: The first place there.
+        count: How many they are.
+        lead: Elements of `out` before its first cache line.
+    """
+    line = LINE // out.itemsize
+    head = min((lead - place) % line, count)
+    tail = head + (count - head) // line * line
+    for number in range(head):
+        out[np.uintp(place + number)] = data[np.uintp(start + number)]
+    for number in range(head, tail, line):
+        move_line(out, np.uintp(place + number), data, np.uintp(start + number))
+    for number in range(tail, count):
+        out[np.uintp(place + number)] = data[np.uintp(start + number)]
+
+
+@part
+def prefetch_elements(data, start, count):
+    """Ask the memory for elements of a flat array, a cache line after the other."""
+    for number in range(0, count, LINE // data.itemsize):
+        prefetch(data, np.uintp(start + number))

@@ -1,0 +1,64 @@
+"""Elements by one index each, along an axis: of what is indexed, seen as a flat array, R elements.
+
+Indices are seen as (B, L, A), and an element is at `before[b] + index * step + after[a]`. An element is met
+only by indices of one outer and one inner place, so that those are what is divided among threads: `outers`
+and `inners` below are first and last but one of each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_scatter.kernels.codes import AHEAD
+from mdf_scatter.kernels.compiled import combine, kernel, part
+
+
+@part
+def number_near(indices, size, step, before, after, places):
+    """Write the positions that indices (A,) along an axis name.
+
+    It runs ahead of the loop that goes there: the less that one has to do between two places, the more of
+    them does the memory look up at once.
+    """
+    for inner in range(len(indices)):
+        index = np.int64(indices[inner])
+        row = index + size if index < 0 else index
+        places[inner] = before + row * step + after[inner]
+
+
+@kernel
+def reduce_along(
+    out, indices, updates, places, reduction, size, step, before, after, outer, past, inner, end
+):
+    """Reduce `updates` (B, L, A) into elements of `out` (R,), in order; `places`, (AHEAD,), is room."""
+    for block in range(outer, past):
+        for along in range(indices.shape[1]):
+            for first in range(inner, end, AHEAD):
+                last = min(first + AHEAD, end)
+                near_indices, terms = indices[block, along, first:last], updates[block, along, first:last]
+                number_near(near_indices, size, step, before[block], after[first:last], places)
+                for number in range(len(terms)):
+                    place = np.uintp(places[number])
+                    out[place] = combine(reduction, out[place], terms[number])
+
+
+@kernel
+def gather_along(data, indices, out, places, size, step, before, after, outer, past, inner, end):
+    """Copy elements of `data` (R,) into `out` (B, L, A); `places`, (AHEAD,), is room for it."""
+    for block in range(outer, past):
+        for along in range(indices.shape[1]):
+            for first in range(inner, end, AHEAD):
+                last = min(first + AHEAD, end)
+                near_indices, copies = indices[block, along, first:last], out[block, along, first:last]
+                number_near(near_indices, size, step, before[block], after[first:last], places)
+                for number in range(len(copies)):
+                    copies[number] = data[np.uintp(places[number])]
+
+
+@kernel
+def number_along(indices, positions, size, step, before, after, outer, past, inner, end):
+    """Write the positions (B, L, A) that indices name."""
+    for block in range(outer, past):
+        for along in range(indices.shape[1]):
+            near_indices, places = indices[block, along, inner:end], positions[block, along, inner:end]
+            number_near(near_indices, size, step, before[block], after[inner:end], places)

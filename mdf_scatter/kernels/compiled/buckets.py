@@ -1,0 +1,173 @@
+"""Elements at random places of what is beyond the cache, a bucket at a time.
+
+To go to a random place of a large array takes a memory access, which is as long as hundreds of additions.
+So updates are sorted first, by the bucket that their place is in: a bucket is a stretch of the array that
+fits the cache. They are sorted by chunks, each within the cache too, and stay in order: a bucket's updates
+are a piece of each chunk, chunk after chunk. Neither step goes anywhere in the memory but ahead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_scatter.kernels.codes import LINE
+from mdf_scatter.kernels.compiled import combine, kernel, part, prefetch_elements, stream
+from mdf_scatter.kernels.compiled.halves import narrowed, widened
+
+
+@part
+def number_places(indices, begin, end, earlier, size, step, before, after, length, width, places):
+    """Write the places that those of indices (N,) in begin..end-1 name.
+
+    They are a part of (B * length * width,), with so many earlier ones. The place of an element is
+    `before[b] + index * step + after[a]`, without the last if `after` is empty.
+    """
+    number = begin
+    while number < end:
+        inner = (earlier + number) % width
+        offset = before[np.uintp((earlier + number) // (length * width))]
+        count = min(width - inner, end - number)
+        for ahead in range(count):
+            index = np.int64(indices[np.uintp(number + ahead)])
+            row = index + size if index < 0 else index
+            beside = after[np.uintp(inner + ahead)] if len(after) > 0 else 0
+            places[np.uintp(number - begin + ahead)] = np.uint32(offset + row * step + beside)
+        number += count
+
+
+@kernel
+def sort_updates(
+    indices,
+    updates,
+    earlier,
+    size,
+    step,
+    before,
+    after,
+    length,
+    width,
+    shift,
+    chunk,
+    where,
+    terms,
+    starts,
+    ends,
+    places,
+    first,
+    last,
+):
+    """Sort the updates of chunks first..last-1 by their buckets.
+
+    Args:
+        indices: (N,), each in -size..size-1; see `number_places` for what they name.
+        updates: (N,).
+        earlier: Indices before these ones, of which they are a part.
+        size: Size of the indexed axis.
+        step: Elements from one index to the next.
+        before: (B,), elements before.
+        after: (width,) or (0,), elements after.
+        length: Indices along the axis.
+        width: Indices beside each other.
+        shift: A bucket has `1 << shift` elements, at most 65536.
+        chunk: Updates of a chunk.
+        where: (N,), uint16; places in their bucket after.
+        terms: (N,), dtype of `updates`; the updates after.
+        starts: (buckets + 1, chunks), uint32; where in a chunk the updates of a bucket begin, after.
+        ends: (buckets,), uint32; room for it.
+        places: (chunk,), uint32; room for it.
+        first: The first chunk.
+        last: The last chunk but one.
+    """
+    buckets = len(starts) - 1
+    shifted, inside = np.uint32(shift), np.uint32((1 << shift) - 1)
+    for own in range(first, last):
+        begin, end = own * chunk, min((own + 1) * chunk, len(indices))
+        number_places(indices, begin, end, earlier, size, step, before, after, length, width, places)
+        for bucket in range(buckets):
+            ends[bucket] = 0
+        for number in range(end - begin):
+            ends[np.uintp(places[np.uintp(number)] >> shifted)] += np.uint32(1)
+        total = np.uint32(0)
+        for bucket in range(buckets):
+            count = ends[bucket]
+            ends[bucket] = total
+            starts[bucket, own] = total
+            total += count
+        starts[buckets, own] = total
+        for number in range(end - begin):
+            place = places[np.uintp(number)]
+            bucket = np.uintp(place >> shifted)
+            target = ends[bucket]
+            ends[bucket] = target + np.uint32(1)
+            where[np.uintp(begin) + target] = place & inside
+            terms[np.uintp(begin) + target] = updates[np.uintp(begin + number)]
+
+
+@part
+def reduce_bucket(elements, start, bucket, where, terms, starts, chunk, reduction):
+    """Reduce the updates of a bucket into its elements, which begin at `start`, in order."""
+    for own in range(starts.shape[1]):
+        begin = own * chunk + np.int64(starts[bucket, own])
+        for number in range(begin, own * chunk + np.int64(starts[bucket + 1, own])):
+            place = np.uintp(start) + where[np.uintp(number)]
+            elements[place] = combine(reduction, elements[place], terms[np.uintp(number)])
+
+
+@kernel
+def rebuild_buckets(out, data, where, terms, starts, room, reduction, shift, chunk, lead, first, last):
+    """Write buckets first..last-1 of `out`: what updates make of those of `data`, both (R,).
+
+    A bucket is read and written once, past the cache; `room`, (1 << shift,), is where it is in between.
+    """
+    for bucket in range(first, last):
+        start = bucket << shift
+        count = min(1 << shift, len(out) - start)
+        for number in range(count):
+            room[np.uintp(number)] = data[np.uintp(start + number)]
+        reduce_bucket(room, 0, bucket, where, terms, starts, chunk, reduction)
+        stream(out, start, room, 0, count, lead)
+
+
+@kernel
+def reduce_buckets(out, where, terms, starts, reduction, shift, chunk, first, last):
+    """Reduce updates into buckets first..last-1 of `out` (R,), in place."""
+    for bucket in range(first, last):
+        start = bucket << shift
+        count, updates = min(1 << shift, len(out) - start), np.int64(0)
+        for own in range(starts.shape[1]):
+            updates += np.int64(starts[bucket + 1, own]) - np.int64(starts[bucket, own])
+        if updates * LINE > count * out.itemsize:  # where most lines are met, they come faster in order
+            prefetch_elements(out, start, count)
+        reduce_bucket(out, start, bucket, where, terms, starts, chunk, reduction)
+
+
+@kernel
+def reduce_half_buckets(
+    out, data, where, terms, starts, room, narrow, is_bfloat, reduction, shift, chunk, lead, first, last
+):
+    """Do as `rebuild_buckets` for float16 or bfloat16, as their bits: in float32, and round once.
+
+    `room`, (1 << shift,), is float32, and `narrow` is as long; `data` may be `out` itself.
+    """
+    for bucket in range(first, last):
+        start = bucket << shift
+        count = min(1 << shift, len(out) - start)
+        for number in range(count):
+            narrow[np.uintp(number)] = data[np.uintp(start + number)]
+        # An element is rounded only if an update meets it: all others keep their bits, also those of a NaN.
+        for own in range(starts.shape[1]):
+            begin = own * chunk + np.int64(starts[bucket, own])
+            for number in range(begin, own * chunk + np.int64(starts[bucket + 1, own])):
+                place = np.uintp(where[np.uintp(number)])
+                room[place] = widened(narrow[place], is_bfloat)
+        for own in range(starts.shape[1]):
+            begin = own * chunk + np.int64(starts[bucket, own])
+            for number in range(begin, own * chunk + np.int64(starts[bucket + 1, own])):
+                place, term = np.uintp(where[np.uintp(number)]), widened(terms[np.uintp(number)], is_bfloat)
+                room[place] = combine(reduction, room[place], term)
+        for own in range(starts.shape[1]):
+            begin = own * chunk + np.int64(starts[bucket, own])
+            for number in range(begin, own * chunk + np.int64(starts[bucket + 1, own])):
+                place = np.uintp(where[np.uintp(number)])
+                narrow[place] = narrowed(room[place], is_bfloat)
+        stream(out, start, narrow, 0, count, lead)

@@ -1,0 +1,133 @@
+"""Rows of a table, each flat in it and of some elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdf_scatter.kernels.codes import AHEAD, NONE
+from mdf_scatter.kernels.compiled import combine, kernel, part, prefetch_elements, stream
+
+NEAR = 2
+"""Rows that are asked for before they are needed: their places are known, but not to the processor."""
+
+BEGINNING = 32 * 64
+"""Bytes of a row that are asked for; the processor itself asks for what follows."""
+
+
+@part
+def find_own(rows, first, last, own):
+    """Write which of `rows`, at most `AHEAD`, are in first..last-1; return how many they are."""
+    length = np.uintp(last - first)
+    count = np.uintp(0)
+    # Whose an update is, is chance, which no processor predicts: so this loop does not branch.
+    for number in range(len(rows)):
+        own[count] = number
+        count += np.uintp(np.uintp(rows[number] - first) < length)
+    return count
+
+
+@kernel
+def reduce_rows(out, rows, updates, own, reduction, first, last):
+    """Reduce `updates` (N, S) into those rows of `out` (R, S) that are in first..last-1, in order.
+
+    `own`, (AHEAD,), is room for it.
+    """
+    for start in range(0, len(rows), AHEAD):
+        near_rows, near_updates = rows[start : start + AHEAD], updates[start : start + AHEAD]
+        for number in own[: find_own(near_rows, first, last, own)]:
+            elements, terms = out[np.uintp(near_rows[number])], near_updates[np.uintp(number)]
+            for column in range(len(elements)):
+                elements[column] = combine(reduction, elements[column], terms[column])
+
+
+@kernel
+def put_rows(out, rows, updates, own, width, lead, first, last):
+    """Put `updates` (N * S,) into those rows of `out` (R * S,) that are in first..last-1; see `stream`."""
+    for start in range(0, len(rows), AHEAD):
+        near_rows = rows[start : start + AHEAD]
+        for number in own[: find_own(near_rows, first, last, own)]:
+            row = np.int64(near_rows[number])
+            stream(out, row * width, updates, (start + np.int64(number)) * width, width, lead)
+
+
+@kernel
+def group_updates(rows, starts, order):
+    """Order updates by their rows; those of a row stay in order.
+
+    Args:
+        rows: (N,), in 0..R-1.
+        starts: (R + 2,); the place in `order` of the first update of each row, and of their end, after.
+        order: (N,); numbers of updates after.
+    """
+    starts[:] = 0
+    for row in rows:
+        starts[np.uintp(row + 2)] += np.uint32(1)
+    total = np.uint32(0)
+    for row in range(len(starts)):
+        total += starts[row]
+        starts[row] = total
+    for number in range(len(rows)):
+        place = np.uintp(rows[number] + 1)
+        order[np.uintp(starts[place])] = number
+        starts[place] += np.uint32(1)
+
+
+@kernel
+def pull_rows(out, data, updates, starts, order, room, width, reduction, lead, first, last):
+    """Write those rows of `out` that are in first..last-1: each what its updates make of that of `data`.
+
+    Every row is read once, and written once, past the cache.
+
+    Args:
+        out: (R * S,).
+        data: (R * S,).
+        updates: (N * S,).
+        starts: As `group_updates` writes it, as `order`.
+        order: (N,).
+        room: (S,).
+        width: S.
+        reduction: One of `CODES`.
+        lead: Elements of `out` before its first cache line.
+        first: The first row.
+        last: The last row but one.
+    """
+    asked = min(width, BEGINNING // out.itemsize)
+    for row in range(first, last):
+        place, begin, end = row * width, np.int64(starts[row]), np.int64(starts[row + 1])
+        far = min(row + NEAR, last - 1)
+        if reduction != NONE or starts[far] == starts[far + 1]:
+            prefetch_elements(data, far * width, asked)
+        for number in range(begin, end):
+            near = np.int64(order[np.uintp(min(number + NEAR, len(order) - 1))])
+            prefetch_elements(updates, near * width, asked)
+        if begin == end:
+            stream(out, place, data, place, width, lead)
+        elif reduction == NONE:
+            stream(out, place, updates, np.int64(order[end - 1]) * width, width, lead)
+        else:
+            for column in range(width):
+                room[column] = data[np.uintp(place + column)]
+            for number in range(begin, end):
+                term = np.int64(order[np.uintp(number)]) * width
+                for column in range(width):
+                    room[column] = combine(reduction, room[column], updates[np.uintp(term + column)])
+            stream(out, place, room, 0, width, lead)
+
+
+@kernel
+def gather_rows(data, rows, out, width, first, last):
+    """Copy rows of `data` (R * S,) into those rows of `out` (N * S,) that are in first..last-1."""
+    for number in range(first, last):
+        place, start = number * width, np.int64(rows[number]) * width
+        for column in range(width):
+            out[np.uintp(place + column)] = data[np.uintp(start + column)]
+
+
+@kernel
+def stream_rows(data, rows, out, width, lead, first, last):
+    """Do as `gather_rows`, where the result is too large for the cache; see `stream`."""
+    asked = min(width, BEGINNING // out.itemsize)
+    for number in range(first, last):
+        far = np.int64(rows[min(number + NEAR, last - 1)])
+        prefetch_elements(data, far * width, asked)
+        stream(out, number * width, data, np.int64(rows[number]) * width, width, lead)
