@@ -55,6 +55,12 @@ def walk(number, steps):
     return number
 
 @loop
+def square(out, factor, first, last):
+    for number in range(first, last):
+        out[number] += factor * number * number
+    return 1 << (first & 1)
+
+@loop
 def allocate(size):
     return len(np.empty(size))
 
@@ -96,13 +102,13 @@ def loops(source) -> Machine:
 def compilations(monkeypatch) -> list[str]:
     """Names of the loops that are compiled in a test."""
     names: list[str] = []
-    compiled = machine._compiled
+    compiled = machine.compiled
 
-    def note(loop, kinds):
+    def note(loop, kinds, *, is_shared):
         names.append(loop.__name__)
-        return compiled(loop, kinds)
+        return compiled(loop, kinds, is_shared=is_shared)
 
-    monkeypatch.setattr(machine, "_compiled", note)
+    monkeypatch.setattr(machine, "compiled", note)
     return names
 
 
@@ -157,6 +163,22 @@ def test_what_loops_return(loops):
     assert loops.run("first.count", np.zeros(9)) == 9
     assert loops.run("first.walk", -(2**62), 1) == -(2**61)
     assert loops.run("first.walk", np.int64(6), np.int64(1)) == 3
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+@pytest.mark.parametrize(("length", "parts"), [(0, 1), (9, 1), (9, 9), (1000, 7), (1000, 300)])
+def test_parts_are_each_run_once(loops, threads, length, parts):
+    out, taken = np.zeros(length, np.int64), np.zeros(1, np.int64)
+
+    def run(_: int) -> int:
+        return loops.share("first.square", (out, 3), taken, length, parts)
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = np.bitwise_or.reduce(list(pool.map(run, range(threads))))
+    assert np.array_equal(out, 3 * np.arange(length) ** 2)
+    assert taken[0] == parts + threads
+    starts = {length * part // parts & 1 for part in range(parts)}
+    assert found == sum(1 << odd for odd in starts)
 
 
 @pytest.mark.parametrize(("loop", "arguments"), [("allocate", (3,)), ("divide", (3, 2))])
@@ -354,7 +376,7 @@ def test_numba_that_cannot_be_imported(monkeypatch, tmp_path, error):
 
 def test_code_for_another_processor_has_another_name(monkeypatch, loops):
     where, sources = loops._stamp.split("-")
-    monkeypatch.setattr(machine, "_processor", lambda: ("another", "+fast"))
+    monkeypatch.setattr(machine, "processor", lambda: ("another", "+fast"))
     others = Machine("little_loops")._stamp.split("-")
     assert others[0] != where
     assert others[1] == sources

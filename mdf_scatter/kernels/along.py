@@ -11,15 +11,13 @@ import numpy.typing as npt
 
 from mdf_scatter.kernels import buckets
 from mdf_scatter.kernels.codes import AHEAD, CODES, COLUMNS, NEGATIVE
-from mdf_scatter.kernels.large import bits, is_large, is_movable, plain, reduction_of
-from mdf_scatter.kernels.machine import run
+from mdf_scatter.kernels.large import bits, is_large, is_movable, plain, reduction_of, run_in_parts
 from mdf_scatter.kernels.memory import empty, room
 from mdf_scatter.kernels.rows import copy, inspect
-from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
+from mdf_scatter.kernels.threads import PIECES, parts_for
 
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
-Range = tuple[int, int]
 
 WIDEST = 8
 """Bytes of the widest elements that a loop moves as one number."""
@@ -92,12 +90,11 @@ def scatter_along(
     blocks, before, step, after = _blocks(indices.shape, out.shape, axis)
     where, terms, elements = indices.reshape(blocks), seen(updates).reshape(blocks), seen(out).reshape(-1)
 
-    def reduce(outers: Range, inners: Range) -> None:
+    def arguments(by_outer: int) -> tuple[Array | int, ...]:
         (places,) = room((AHEAD, np.int64))
-        given = (code, size, step, before, after, *outers, *inners)
-        run("along.reduce_along", elements, where, terms, places, *given)
+        return (elements, where, terms, places, code, size, step, before, after, by_outer)
 
-    _divided(reduce, blocks, updates.nbytes)
+    _divided("along.reduce_along", arguments, blocks, updates.nbytes)
 
 
 def gather_along(data: Array, indices: Array, axis: int) -> Array:
@@ -110,21 +107,20 @@ def gather_along(data: Array, indices: Array, axis: int) -> Array:
     if _is_by_columns(data, indices.shape, axis):
         tables, many = source.reshape(blocks[0], size, blocks[2]), -(-blocks[2] // COLUMNS)
 
-        def gather_columns(first: int, last: int) -> None:
+        def columns() -> tuple[Array | int, ...]:
             lengths = (COLUMNS * blocks[1], np.uint32), (COLUMNS * size, source.dtype)
             rows, elements, found = room(*lengths, (COLUMNS * blocks[1], source.dtype))
             own = (part.reshape(COLUMNS, -1) for part in (rows, elements, found))
-            run("columns.gather_columns", tables, where, copies, *own, many, first, last)
+            return (tables, where, copies, *own, many)
 
-        in_parts(gather_columns, blocks[0] * many, parts_for(result.nbytes))
+        run_in_parts("columns.gather_columns", columns, blocks[0] * many, parts_for(result.nbytes))
         return result
 
-    def gather(outers: Range, inners: Range) -> None:
+    def arguments(by_outer: int) -> tuple[Array | int, ...]:
         (places,) = room((AHEAD, np.int64))
-        given = (places, size, step, before, after, *outers, *inners)
-        run("along.gather_along", source, where, copies, *given)
+        return (source, where, copies, places, size, step, before, after, by_outer)
 
-    _divided(gather, blocks, result.nbytes)
+    _divided("along.gather_along", arguments, blocks, result.nbytes)
     return result
 
 
@@ -135,11 +131,10 @@ def number_elements(indices: Array, shape: tuple[int, ...], axis: int) -> Positi
     result = empty(indices.shape, np.dtype(np.int64))
     positions = result.reshape(blocks)
 
-    def number(outers: Range, inners: Range) -> None:
-        given = (shape[axis], step, before, after, *outers, *inners)
-        run("along.number_along", where, positions, *given)
+    def arguments(by_outer: int) -> tuple[Array | int, ...]:
+        return (where, positions, shape[axis], step, before, after, by_outer)
 
-    _divided(number, blocks, result.nbytes)
+    _divided("along.number_along", arguments, blocks, result.nbytes)
     return result
 
 
@@ -168,17 +163,16 @@ def _is_by_columns(data: Array, indices: tuple[int, ...], axis: int) -> bool:
     return is_whole and is_beyond and is_fit and 2 * indices[axis] >= height
 
 
-def _divided(task: Callable[[Range, Range], None], blocks: tuple[int, int, int], nbytes: int) -> None:
+def _divided(
+    loop: str, arguments: Callable[[int], tuple[Array | int, ...]], blocks: tuple[int, int, int], nbytes: int
+) -> None:
     """Divide outer or inner places among threads: of those, no two share an element, if L is more than 1."""
     outers, length, inners = blocks
     parts = parts_for(nbytes)
-    if parts > 1 and outers >= parts:
-        many = parts_for(nbytes, PIECES)
-        in_parts(lambda start, stop: task((start, stop), (0, inners)), outers, min(many, outers))
-    elif parts > 1 and length > 1 and inners >= parts:
-        in_parts(lambda start, stop: task((0, outers), (start, stop)), inners, parts)
+    if parts > 1 and length > 1 and inners >= parts > outers:
+        run_in_parts(loop, lambda: arguments(0), inners, parts)
     else:
-        task((0, outers), (0, inners))
+        run_in_parts(loop, lambda: arguments(1), outers, min(parts_for(nbytes, PIECES), outers))
 
 
 def _sums(sizes: tuple[int, ...], steps: list[int]) -> Positions:

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16, HALVES
 from mdf_scatter.kernels.codes import CODES
-from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of
-from mdf_scatter.kernels.machine import run
+from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of, run_in_parts
 from mdf_scatter.kernels.memory import MOST, room, scratch
-from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
+from mdf_scatter.kernels.threads import PIECES, parts_for
 
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
@@ -118,26 +117,14 @@ def _sorted(
     )
     starts, moved = flat.reshape(buckets + 1, chunks), bits(updates)
 
-    def sort(first: int, last: int) -> None:
+    def arguments() -> tuple[Array | int, ...]:
         ends, numbered = room((buckets, np.uint32), (CHUNK, np.uint32))
-        run(
-            "buckets.sort_updates",
-            *(indices, moved, begin, frame.size, frame.step, frame.before, frame.after, frame.length),
-            *(
-                frame.width,
-                _shift(out.itemsize),
-                CHUNK,
-                where,
-                bits(terms),
-                starts,
-                ends,
-                numbered,
-                first,
-                last,
-            ),
-        )
+        named = (frame.size, frame.step, frame.before, frame.after, frame.length, frame.width)
+        sorted_ = (_shift(out.itemsize), CHUNK, where, bits(terms), starts, ends, numbered)
+        return (indices, moved, begin, *named, *sorted_)
 
-    in_parts(sort, chunks, min(chunks, parts_for(updates.nbytes + indices.nbytes, PIECES)))
+    parts = min(chunks, parts_for(updates.nbytes + indices.nbytes, PIECES))
+    run_in_parts("buckets.sort_updates", arguments, chunks, parts)
     return where, terms, starts
 
 
@@ -152,16 +139,20 @@ def _reduce(
     code = CODES[reduction_of(reduction, dtype)]
     height = min(len(out), 1 << shift)
 
-    def reduce(first: int, last: int) -> None:
-        if dtype in HALVES and reduction != "none":
+    parts = min(buckets, parts_for(out.nbytes, PIECES))
+    if dtype in HALVES and reduction != "none":
+
+        def halves() -> tuple[Array | int, ...]:
             wide, narrow = room((height, np.float32), (height, out.dtype))
             source, is_bfloat = out if data is None else data, int(dtype == BFLOAT16)
-            given = (wide, narrow, is_bfloat, code, shift, CHUNK, lead, first, last)
-            run("buckets.reduce_half_buckets", out, source, *pieces, *given)
-        elif data is None:
-            run("buckets.reduce_buckets", out, *pieces, code, shift, CHUNK, first, last)
-        else:
-            own = room((height, out.dtype))[0]
-            run("buckets.rebuild_buckets", out, data, *pieces, own, code, shift, CHUNK, lead, first, last)
+            return (out, source, *pieces, wide, narrow, is_bfloat, code, shift, CHUNK, lead)
 
-    in_parts(reduce, buckets, min(buckets, parts_for(out.nbytes, PIECES)))
+        run_in_parts("buckets.reduce_half_buckets", halves, buckets, parts)
+    elif data is None:
+        run_in_parts("buckets.reduce_buckets", lambda: (out, *pieces, code, shift, CHUNK), buckets, parts)
+    else:
+
+        def arguments() -> tuple[Array | int, ...]:
+            return (out, data, *pieces, *room((height, out.dtype)), code, shift, CHUNK, lead)
+
+        run_in_parts("buckets.rebuild_buckets", arguments, buckets, parts)

@@ -13,6 +13,9 @@ OUTSIDE, NEGATIVE = 1, 2
 LINE = 64
 """Bytes of a cache line."""
 
+PIECE = 16
+"""Bytes that every processor moves at once, and past its cache: pieces of a line go together."""
+
 AHEAD = 1024
 """Updates that a loop looks through at once, to find which are its own."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.kernels import machine
-from mdf_scatter.kernels.codes import LINE
+from mdf_scatter.kernels.codes import PIECE
+from mdf_scatter.kernels.threads import together
 
 Array = npt.NDArray[Any]
 
@@ -21,6 +25,23 @@ def is_large(size: int, *arrays: Array) -> bool:
     if size < LARGE or not all(array.flags.c_contiguous and array.flags.aligned for array in arrays):
         return False
     return machine.available()
+
+
+def run_in_parts(loop: str, arguments: Callable[[], tuple[Array | int, ...]], length: int, parts: int) -> int:
+    """Run a compiled loop for equal ranges of 0..length, in several threads, and wait for all.
+
+    Args:
+        loop: Its name, "module.function".
+        arguments: Returns its arguments, but the range, in each thread anew.
+        length: Where the last range ends.
+        parts: How many ranges. Threads, the calling one among them, take one after the other.
+
+    Returns:
+        What the loop returned: the OR of their bits.
+    """
+    taken = np.zeros(1, np.int64)
+    found = together(lambda: machine.share(loop, arguments(), taken, length, parts), parts)
+    return reduce(or_, found)
 
 
 def is_movable(dtype: np.dtype[Any]) -> bool:
@@ -44,6 +65,6 @@ def reduction_of(reduction: str, dtype: np.dtype[Any]) -> str:
 
 
 def lead_of(array: Array) -> int:
-    """Return how many elements of an array are before its first cache line."""
+    """Return how many elements of an array are before the first that is aligned to a `PIECE`."""
     address: int = array.__array_interface__["data"][0]
-    return -address % LINE // array.itemsize
+    return -address % PIECE // array.itemsize

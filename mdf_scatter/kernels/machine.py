@@ -18,7 +18,6 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -30,15 +29,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Kind = tuple[np.dtype[Any], int] | None
-"""What a loop is compiled for: the dtype and rank of an array; None of an integer."""
+from mdf_scatter.kernels.compiler import Entry, Kind, compiled, loaded, processor
 
-Entry = Callable[[bytes], int]
-"""Runs a loop. It is given a word for each argument: of an integer itself, of an array a pointer to its
-PyArrayInterface, NumPy's array interface for C."""
-
-ENTRY = "entry"
-"""Name of the entry in machine code."""
+Argument = npt.NDArray[Any] | int
 
 DIGEST = 16
 """Bytes of the digest at the end of a file: to load code that is damaged may end the process."""
@@ -72,7 +65,7 @@ class Machine:
                 self._available = self._is_available()
         return self._available
 
-    def run(self, loop: str, *arguments: npt.NDArray[Any] | int) -> int:
+    def run(self, loop: str, *arguments: Argument) -> int:
         """Run a loop, without the GIL; it is compiled when a process first does so with such types.
 
         Args:
@@ -85,6 +78,33 @@ class Machine:
         Raises:
             RuntimeError: The loop allocates, raises, or calls what is not compiled into it.
         """
+        return self._call(loop, arguments, is_shared=False)
+
+    def share(
+        self,
+        loop: str,
+        arguments: tuple[Argument, ...],
+        taken: npt.NDArray[np.int64],
+        length: int,
+        parts: int,
+    ) -> int:
+        """Run parts of a loop, one after the other, while other threads that share it run the others.
+
+        Between two parts a thread does not ask for the GIL, for which it might have to wait.
+
+        Args:
+            loop: Its name, as for `run`.
+            arguments: Its arguments but the last two, `first` and `last`: the range that is a part.
+            taken: How many parts were taken, (1,); 0 at first, and the same array for all that share.
+            length: Where the last range ends.
+            parts: How many ranges 0..length is divided into.
+
+        Returns:
+            What the loop returned, for all of its parts that were run here: the OR of their bits.
+        """
+        return self._call(loop, (*arguments, taken, length, parts), is_shared=True)
+
+    def _call(self, loop: str, arguments: tuple[Argument, ...], *, is_shared: bool) -> int:
         kinds: list[Kind] = []
         words, held = [], []
         for argument in arguments:
@@ -97,7 +117,7 @@ class Machine:
             else:
                 words.append(argument)
                 kinds.append(None)
-        key = (loop, *kinds)
+        key = (loop, is_shared, *kinds)
         entry = self._entries.get(key) or self._add(key)
         return entry(struct.pack(f"{len(words)}q", *words))
 
@@ -112,17 +132,19 @@ class Machine:
         return True
 
     def _add(self, key: tuple[Any, ...]) -> Entry:
-        loop, *kinds = key
+        loop, is_shared, *kinds = key
         with self._lock:
             if key not in self._entries:
                 names = ("i" if kind is None else f"{kind[0].str[1:]}x{kind[1]}" for kind in kinds)
-                name = f"{'-'.join((loop, *names))}-{self._stamp}.o"
+                way = ("shared",) if is_shared else ()
+                name = f"{'-'.join((loop, *way, *names))}-{self._stamp}.o"
                 code = self._kept(name)
                 if code is None:
                     module, function = loop.split(".")
-                    code = _compiled(getattr(import_module(f"{self._package}.{module}"), function), kinds)
+                    found = getattr(import_module(f"{self._package}.{module}"), function)
+                    code = compiled(found, kinds, is_shared=is_shared)
                     self._keep(name, code)
-                self._entries[key] = _loaded(code)
+                self._entries[key] = loaded(code)
         return self._entries[key]
 
     @cached_property
@@ -159,7 +181,7 @@ class Machine:
             Path(__file__).parent.glob("*.py")
         )  # how loops are run, and constants that are in them
         sources = [path.read_bytes() for path in (*self._sources, *beside)]
-        where = [binding.get_process_triple(), *_processor(), sys.version]
+        where = [binding.get_process_triple(), *processor(), sys.version]
         digests = _digest(*map(str.encode, where)), _digest(*map(str.encode, versions), *sources)
         return "-".join(digest.hex()[:16] for digest in digests)
 
@@ -212,117 +234,7 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def _processor() -> tuple[str, str]:
-    from llvmlite import binding
-
-    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-
-
-def _target_machine() -> Any:
-    """Return what makes machine code and loads it, with the settings of numba's own."""
-    from llvmlite import binding
-
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_triple(binding.get_process_triple())
-    name, features = _processor()
-    relocations = "static" if target.name.startswith("x86") else "default"
-    return target.create_target_machine(
-        cpu=name, features=features, opt=3, reloc=relocations, codemodel="jitdefault", jit=True
-    )
-
-
-def _loaded(code: bytes) -> Entry:
-    from llvmlite import binding
-
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine())
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    address = engine.get_function_address(ENTRY)
-    engine.detach()  # never to be freed: when the interpreter ends, a thread may still be in it
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)
-
-
-def _compiled(loop: Any, kinds: list[Kind]) -> bytes:
-    """Return machine code of an `Entry` that runs a loop with arguments of these types."""
-    import numba
-    from llvmlite import binding
-    from numba import types
-
-    arguments = [
-        types.int64 if kind is None else types.Array(numba.from_dtype(kind[0]), kind[1], "C")
-        for kind in kinds
-    ]
-    words = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
-    entry = numba.cfunc(types.int64(words))(_entry_of(loop, arguments))
-    module = binding.parse_assembly(entry.inspect_llvm())
-    module.get_function(entry.native_name).name = ENTRY
-    symbols = [symbol for symbol in (*module.functions, *module.global_variables) if symbol.is_declaration]
-    missing = sorted(symbol.name for symbol in symbols if not symbol.name.startswith("llvm."))
-    if missing:  # a later process, where they are not found, would end at once
-        raise RuntimeError(
-            f"loop {loop.__name__} needs {', '.join(missing)} when it runs; expected one that allocates and "
-            "raises nothing, and is compiled with forceinline, as all that it calls"
-        )
-    code: bytes = _target_machine().emit_object(module)
-    return code
-
-
-def _entry_of(loop: Any, arguments: list[Any]) -> Callable[..., Any]:
-    """Return what numba compiles as an `Entry`, of a loop and numba's types of its arguments."""
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-    from numba.np.arrayobj import populate_array
-
-    word, number, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
-    # PyArrayInterface is: two, nd, typekind, itemsize, flags, shape, strides, data, descr
-    fields = [number, number, byte, number, number, word.as_pointer(), word.as_pointer(), byte.as_pointer()]
-    interface, shape_field, data_field = ir.LiteralStructType(fields).as_pointer(), 5, 7
-
-    def emit_argument(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-        if not isinstance(type_, types.Array):
-            return value
-        array = context.make_array(type_)(context, builder)
-        pointer = builder.inttoptr(value, interface)
-        sizes = builder.load(builder.gep(pointer, [number(0), number(shape_field)]))
-        data = builder.load(builder.gep(pointer, [number(0), number(data_field)]))
-        shape = [builder.load(builder.gep(sizes, [number(axis)])) for axis in range(type_.ndim)]
-        itemsize = word(context.get_abi_sizeof(context.get_data_type(type_.dtype)))
-        strides = [itemsize]  # and not those of the interface, as LLVM should know them
-        for size in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], size))
-        data = builder.bitcast(data, array.data.type)
-        contents = (data, shape, strides[: type_.ndim], itemsize)
-        populate_array(array, *contents, meminfo=None)  # type: ignore[no-untyped-call]
-        return array._getvalue()
-
-    @intrinsic
-    def arguments_of(context, words):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            emitted = []
-            for place, type_ in enumerate(arguments):
-                value = builder.load(builder.gep(values[0], [number(place)]))
-                emitted.append(emit_argument(context, builder, type_, value))
-            return context.make_tuple(builder, signature.return_type, emitted)
-
-        return types.Tuple(arguments)(words), emit  # type: ignore[no-untyped-call]
-
-    @intrinsic
-    def integer_of(context, result):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            is_nothing = isinstance(result, types.NoneType)
-            return word(0) if is_nothing else context.cast(builder, values[0], result, types.int64)
-
-        return types.int64(result), emit
-
-    def entry(words):  # type: ignore[no-untyped-def]
-        return integer_of(loop(*arguments_of(words)))  # type: ignore[call-arg]
-
-    return entry
-
-
 _machine = Machine("mdf_scatter.kernels.compiled")
-run, available = _machine.run, _machine.available
+run, share, available = _machine.run, _machine.share, _machine.available
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_machine.renew_lock)

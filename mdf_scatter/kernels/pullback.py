@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16
 from mdf_scatter.kernels.codes import LINE
-from mdf_scatter.kernels.large import is_large
+from mdf_scatter.kernels.large import is_large, run_in_parts
 from mdf_scatter.kernels.machine import run
 from mdf_scatter.kernels.memory import empty
 from mdf_scatter.kernels.rows import copied, gather_rows, is_last, places, scatter_rows, touched_rows
-from mdf_scatter.kernels.threads import in_parts, parts_for
+from mdf_scatter.kernels.threads import parts_for
 from mdf_scatter.kernels.vectorized import BLOCK, divided
 
 Array = npt.NDArray[Any]
@@ -258,9 +258,7 @@ def _send_by_loops(sent: Array, place: Rows, updates: Array, before: Array) -> t
         run("products.send_to_factors", place, *(table.reshape(-1) for table in tables))
     else:
         parts = max(1, min(parts_for(updates.nbytes), width * sent.itemsize // LINE))
-        in_parts(
-            lambda first, last: run("products.send_to_factor_rows", place, *tables, first, last), width, parts
-        )
+        run_in_parts("products.send_to_factor_rows", lambda: (place, *tables), width, parts)
     return before, to_updates
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import HALVES
 from mdf_scatter.kernels import buckets, vectorized
-from mdf_scatter.kernels.codes import AHEAD, CODES, LINE, NEGATIVE, OUTSIDE
-from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of
+from mdf_scatter.kernels.codes import AHEAD, CODES, LINE, NEGATIVE
+from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of, run_in_parts
 from mdf_scatter.kernels.machine import run
 from mdf_scatter.kernels.memory import LEAST, empty, room, scratch
 from mdf_scatter.kernels.threads import PIECES, in_parts, num_threads, parts_for
@@ -63,16 +63,14 @@ def gather_rows(data: Array, rows: Rows) -> Array:
     copies = empty((len(rows), width), data.dtype)
     source, target = bits(data.reshape(-1)), bits(copies.reshape(-1))
 
-    def gather(first: int, last: int) -> None:
-        if width == 1:
-            run("elements.gather_elements", source, rows, target, first, last)
-        elif copies.nbytes >= STREAMED and width * data.itemsize >= LINE:
-            run("rows.stream_rows", source, rows, target, width, lead_of(target), first, last)
-        else:
-            run("rows.gather_rows", source, rows, target, width, first, last)
-
-    moved = max(copies.nbytes, len(rows) * LINE)  # the memory moves whole lines
-    in_parts(gather, len(rows), parts_for(moved, PIECES))
+    parts = parts_for(max(copies.nbytes, len(rows) * LINE), PIECES)  # the memory moves whole lines
+    if width == 1:
+        run_in_parts("elements.gather_elements", lambda: (source, rows, target), len(rows), parts)
+    elif copies.nbytes >= STREAMED and width * data.itemsize >= LINE:
+        lead = lead_of(target)
+        run_in_parts("rows.stream_rows", lambda: (source, rows, target, width, lead), len(rows), parts)
+    else:
+        run_in_parts("rows.gather_rows", lambda: (source, rows, target, width), len(rows), parts)
     return copies
 
 
@@ -90,7 +88,7 @@ def copy(out: Array, data: Array) -> None:
         return
     target, source = bits(target), bits(source)
     lead = lead_of(target)
-    in_parts(lambda first, last: run("elements.copy", target, source, lead, first, last), len(target), parts)
+    run_in_parts("elements.copy", lambda: (target, source, lead), len(target), parts)
 
 
 def copied(data: Array) -> Array:
@@ -121,25 +119,15 @@ def number_rows(indices: Array, sizes: tuple[int, ...]) -> Rows | None:
     tuples = indices.reshape(-1, len(sizes))
     rows = empty((len(tuples),), np.dtype(np.int64))
     limits = np.array(sizes, np.int64)
-    fits = in_parts(
-        lambda first, last: run("elements.number_rows", tuples, limits, rows, first, last),
-        len(rows),
-        parts_for(indices.nbytes),
-    )
-    return rows if all(fits) else None
+    parts = parts_for(indices.nbytes)
+    outside = run_in_parts("elements.number_rows", lambda: (tuples, limits, rows), len(rows), parts)
+    return None if outside else rows
 
 
 def inspect(indices: Array, size: int) -> int:
     """Return the flags of indices, C-contiguous: `OUTSIDE` -size..size-1, `NEGATIVE`, or both."""
     flat = indices.reshape(-1)
-    found = in_parts(
-        lambda first, last: run("elements.inspect", flat, size, first, last),
-        len(flat),
-        parts_for(flat.nbytes),
-    )
-    return (OUTSIDE if any(flags & OUTSIDE for flags in found) else 0) | (
-        NEGATIVE if any(flags & NEGATIVE for flags in found) else 0
-    )
+    return run_in_parts("elements.inspect", lambda: (flat, size), len(flat), parts_for(flat.nbytes))
 
 
 def touched_rows(rows: Rows, height: int) -> Rows:
@@ -153,11 +141,8 @@ def places(rows: Rows, height: int) -> tuple[Rows, Rows]:
         return vectorized.places(rows, height)
     touched, words, ranks = _marked(rows, height)
     place = empty(rows.shape, rows.dtype)
-    in_parts(
-        lambda first, last: run("touched.find_marked", rows, words, ranks, place, first, last),
-        len(rows),
-        parts_for(rows.nbytes),
-    )
+    parts = parts_for(rows.nbytes)
+    run_in_parts("touched.find_marked", lambda: (rows, words, ranks, place), len(rows), parts)
     return touched, place
 
 
@@ -213,12 +198,12 @@ def _pull(out: Array, data: Array, rows: Rows, updates: Array, code: int) -> Non
     run("rows.group_updates", rows, starts, order)
     target, source, terms = out.reshape(-1), data.reshape(-1), updates.reshape(-1)
 
-    def pull(first: int, last: int) -> None:
-        (own,) = room((width, out.dtype))
-        given = (starts, order, own, width, code, lead_of(target), first, last)
-        run("rows.pull_rows", target, source, terms, *given)
+    lead = lead_of(target)
 
-    in_parts(pull, height, parts_for(out.nbytes, PIECES))
+    def arguments() -> tuple[Array | int, ...]:
+        return (target, source, terms, starts, order, *room((width, out.dtype)), width, code, lead)
+
+    run_in_parts("rows.pull_rows", arguments, height, parts_for(out.nbytes, PIECES))
 
 
 def _push(out: Array, rows: Rows, updates: Array, code: int) -> None:
@@ -231,16 +216,20 @@ def _push(out: Array, rows: Rows, updates: Array, code: int) -> None:
     is_wide = width * out.itemsize >= LINE
     if not is_wide and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
         parts = 1
-    target, terms = out.reshape(-1), updates.reshape(-1)
+    if code == CODES["none"] and is_wide and out.nbytes >= STREAMED:
+        target, terms = out.reshape(-1), updates.reshape(-1)
+        lead = lead_of(target)
 
-    def push(first: int, last: int) -> None:
-        (own,) = room((AHEAD, np.uint32))
-        if code == CODES["none"] and is_wide and out.nbytes >= STREAMED:
-            run("rows.put_rows", target, rows, terms, own, width, lead_of(target), first, last)
-        else:
-            run("rows.reduce_rows", out, rows, updates, own, code, first, last)
+        def put() -> tuple[Array | int, ...]:
+            return (target, rows, terms, *room((AHEAD, np.uint32)), width, lead)
 
-    in_parts(push, height, parts)
+        run_in_parts("rows.put_rows", put, height, parts)
+        return
+
+    def arguments() -> tuple[Array | int, ...]:
+        return (out, rows, updates, *room((AHEAD, np.uint32)), code)
+
+    run_in_parts("rows.reduce_rows", arguments, height, parts)
 
 
 def _through_float32(out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool) -> None:

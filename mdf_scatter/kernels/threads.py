@@ -6,6 +6,7 @@ process that was forked; the threading layers that numba brings allow neither ev
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -60,6 +61,26 @@ def parts_for(nbytes: int, each: int = 1) -> int:
     return 1 if _pool.size == 1 else max(1, min(_pool.size * each, nbytes // PART))
 
 
+def together(work: Callable[[], T], threads: int) -> list[T]:
+    """Run `work()` in some threads at once, the calling one among them, and wait for all.
+
+    Args:
+        work: What is done, a part after the other until none is left; it should not hold the GIL.
+        threads: How many; fewer, where there are none free.
+
+    Returns:
+        What it returned in each.
+    """
+    helpers = []
+    if threads > 1:
+        places = _Places()
+        helpers = [_pool.submit(lambda: places.run(work)) for _ in range(min(threads, _pool.size) - 1)]
+    results = [work()]
+    # One that has not begun, because other calls keep the threads busy, has nothing left to do.
+    begun = [helper for helper in helpers if helper is not None and not helper.cancel()]
+    return [*results, *(helper.result() for helper in begun)]
+
+
 def in_parts(task: Callable[[int, int], T], length: int, parts: int) -> list[T]:
     """Run `task(start, stop)` for each of `parts` equal ranges of 0..length, and wait for all.
 
@@ -71,8 +92,6 @@ def in_parts(task: Callable[[int, int], T], length: int, parts: int) -> list[T]:
     Returns:
         What the tasks returned, in order.
     """
-    if parts == 1:
-        return [task(0, length)]
     ranges = enumerate(pairwise(length * part // parts for part in range(parts + 1)))
     lock = Lock()
     results: dict[int, T] = {}
@@ -85,13 +104,41 @@ def in_parts(task: Callable[[int, int], T], length: int, parts: int) -> list[T]:
                 return
             results[part] = task(start, stop)
 
-    helpers = [_pool.submit(work) for _ in range(min(parts, _pool.size) - 1)]
-    work()
-    for helper in helpers:
-        # One that has not begun, because other calls keep the threads busy, has nothing left to do.
-        if helper is not None and not helper.cancel():
-            helper.result()
+    together(work, parts)
     return [results[part] for part in range(parts)]
+
+
+class _Places:
+    """Processors that threads of one call are on: each on one of its own, if there are as many.
+
+    In a virtual machine, whose processors look busy to its system when they are halted, threads are often
+    woken where another one runs, and wait for it, while the next processor has nothing to do.
+    """
+
+    def __init__(self) -> None:
+        if _processor_of is not None:
+            self._allowed = os.sched_getaffinity(0)
+            self._taken = {_processor_of()}
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run `work()` in this thread, which is one of the pool, where no other thread of this call is."""
+        if _processor_of is not None:
+            free = self._allowed - self._taken
+            if free and _processor_of() not in free:
+                os.sched_setaffinity(0, free)
+            self._taken.add(_processor_of())
+        return work()
+
+
+def _processor_call() -> Callable[[], int] | None:
+    """Return what tells the processor that the calling thread is on, where threads can be moved at all."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    call: Callable[[], int] | None = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+    return call
+
+
+_processor_of = _processor_call()
 
 
 def _cores() -> int:
@@ -115,7 +162,7 @@ class _Pool:
         self._executor: ThreadPoolExecutor | None = None
         self._room = 0
 
-    def submit(self, work: Callable[[], None]) -> Future[None] | None:
+    def submit(self, work: Callable[[], T]) -> Future[T] | None:
         """Give work to a thread; None where no thread can be had, as when the interpreter ends."""
         with self._lock:
             if self._executor is None or self._room < self.size - 1:

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from mdf_scatter.kernels.codes import ADD, LINE, MAX, MUL, NONE
+from mdf_scatter.kernels.codes import ADD, LINE, MAX, MUL, NONE, PIECE
 
 kernel = numba.njit(  # type: ignore[call-overload]  # the last two only save time
     error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
@@ -77,14 +77,14 @@ def _combine_complex(reduction, element, update):
 
 
 @intrinsic
-def move_line(context, out, place, data, start):
-    """Copy a cache line of elements, to a place that is aligned to it, past the cache; see `stream`."""
+def move_piece(context, out, place, data, start):
+    """Copy `PIECE` bytes of elements, to a place that is aligned to them, past the cache; see `stream`."""
 
     def emit(context, builder, signature, arguments):
-        line = ir.VectorType(ir.IntType(64), LINE // 8).as_pointer()
-        target = builder.bitcast(_element(context, builder, signature, arguments, 0), line)
-        source = builder.bitcast(_element(context, builder, signature, arguments, 2), line)
-        store = builder.store(builder.load(source, align=1), target, align=LINE)
+        piece = ir.VectorType(ir.IntType(64), PIECE // 8).as_pointer()
+        target = builder.bitcast(_element(context, builder, signature, arguments, 0), piece)
+        source = builder.bitcast(_element(context, builder, signature, arguments, 2), piece)
+        store = builder.store(builder.load(source, align=1), target, align=PIECE)
         store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
         return context.get_dummy_value()
 
@@ -114,9 +114,9 @@ def _element(context: Any, builder: Any, signature: Any, arguments: Any, number:
 
 @part
 def stream(out, place, data, start, count, lead):
-    """Copy elements of a flat array to a place in another, whole cache lines past the cache.
+    """Copy elements of a flat array to a place in another, past the cache.
 
-    A processor reads a line before it writes to a part of it; one that is written whole need not be read.
+    A processor reads a line before it writes to it, but not where it is told that nobody needs it soon.
     Other threads are sure to see it after this one has taken the GIL back, as a lock waits for all writes.
 
     Args:
@@ -125,15 +125,15 @@ def stream(out, place, data, start, count, lead):
         data: Where they come from, of the same dtype.
         start: The first place there.
         count: How many they are.
-        lead: Elements of `out` before its first cache line.
+        lead: Elements of `out` before the first that is aligned to a piece.
     """
-    line = LINE // out.itemsize
-    head = min((lead - place) % line, count)
-    tail = head + (count - head) // line * line
+    piece = PIECE // out.itemsize
+    head = min((lead - place) % piece, count)
+    tail = head + (count - head) // piece * piece
     for number in range(head):
         out[np.uintp(place + number)] = data[np.uintp(start + number)]
-    for number in range(head, tail, line):
-        move_line(out, np.uintp(place + number), data, np.uintp(start + number))
+    for number in range(head, tail, piece):
+        move_piece(out, np.uintp(place + number), data, np.uintp(start + number))
     for number in range(tail, count):
         out[np.uintp(place + number)] = data[np.uintp(start + number)]
 

@@ -1,8 +1,8 @@
 """Elements by one index each, along an axis: of what is indexed, seen as a flat array, R elements.
 
 Indices are seen as (B, L, A), and an element is at `before[b] + index * step + after[a]`. An element is met
-only by indices of one outer and one inner place, so that those are what is divided among threads: `outers`
-and `inners` below are first and last but one of each.
+only by indices of one outer and one inner place, so that those are what is divided among threads: first and
+last below are outer ones if `by_outer`, else inner ones.
 """
 
 from __future__ import annotations
@@ -27,37 +27,41 @@ def number_near(indices, size, step, before, after, places):
 
 
 @kernel
-def reduce_along(
-    out, indices, updates, places, reduction, size, step, before, after, outer, past, inner, end
-):
+def reduce_along(out, indices, updates, places, reduction, size, step, before, after, by_outer, first, last):
     """Reduce `updates` (B, L, A) into elements of `out` (R,), in order; `places`, (AHEAD,), is room."""
+    outer, past = (first, last) if by_outer else (0, indices.shape[0])
+    inner, end = (0, indices.shape[2]) if by_outer else (first, last)
     for block in range(outer, past):
         for along in range(indices.shape[1]):
-            for first in range(inner, end, AHEAD):
-                last = min(first + AHEAD, end)
-                near_indices, terms = indices[block, along, first:last], updates[block, along, first:last]
-                number_near(near_indices, size, step, before[block], after[first:last], places)
+            for start in range(inner, end, AHEAD):
+                stop = min(start + AHEAD, end)
+                near_indices, terms = indices[block, along, start:stop], updates[block, along, start:stop]
+                number_near(near_indices, size, step, before[block], after[start:stop], places)
                 for number in range(len(terms)):
                     place = np.uintp(places[number])
                     out[place] = combine(reduction, out[place], terms[number])
 
 
 @kernel
-def gather_along(data, indices, out, places, size, step, before, after, outer, past, inner, end):
+def gather_along(data, indices, out, places, size, step, before, after, by_outer, first, last):
     """Copy elements of `data` (R,) into `out` (B, L, A); `places`, (AHEAD,), is room for it."""
+    outer, past = (first, last) if by_outer else (0, indices.shape[0])
+    inner, end = (0, indices.shape[2]) if by_outer else (first, last)
     for block in range(outer, past):
         for along in range(indices.shape[1]):
-            for first in range(inner, end, AHEAD):
-                last = min(first + AHEAD, end)
-                near_indices, copies = indices[block, along, first:last], out[block, along, first:last]
-                number_near(near_indices, size, step, before[block], after[first:last], places)
+            for start in range(inner, end, AHEAD):
+                stop = min(start + AHEAD, end)
+                near_indices, copies = indices[block, along, start:stop], out[block, along, start:stop]
+                number_near(near_indices, size, step, before[block], after[start:stop], places)
                 for number in range(len(copies)):
                     copies[number] = data[np.uintp(places[number])]
 
 
 @kernel
-def number_along(indices, positions, size, step, before, after, outer, past, inner, end):
+def number_along(indices, positions, size, step, before, after, by_outer, first, last):
     """Write the positions (B, L, A) that indices name."""
+    outer, past = (first, last) if by_outer else (0, indices.shape[0])
+    inner, end = (0, indices.shape[2]) if by_outer else (first, last)
     for block in range(outer, past):
         for along in range(indices.shape[1]):
             near_indices, places = indices[block, along, inner:end], positions[block, along, inner:end]

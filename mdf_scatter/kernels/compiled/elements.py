@@ -44,7 +44,7 @@ def inspect(indices, size, first, last):
 
 @kernel
 def number_rows(indices, sizes, rows, first, last):
-    """Number the rows that indices (N, k) in first..last-1 name; tell whether all are in range."""
+    """Number the rows that indices (N, k) in first..last-1 name; tell whether one is out of range."""
     outside = np.int64(0)
     for number in range(first, last):
         row = np.int64(0)
@@ -53,4 +53,4 @@ def number_rows(indices, sizes, rows, first, last):
             outside |= (index + size) | (size - 1 - index)
             row = row * size + index + (size if index < 0 else 0)
         rows[number] = row
-    return outside >= 0
+    return outside < 0

@@ -87,7 +87,7 @@ def pull_rows(out, data, updates, starts, order, room, width, reduction, lead, f
         room: (S,).
         width: S.
         reduction: One of `CODES`.
-        lead: Elements of `out` before its first cache line.
+        lead: See `stream`.
         first: The first row.
         last: The last row but one.
     """
