@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, get_native_id
 
 import numpy as np
 import pytest
@@ -16,9 +17,9 @@ from samples import reductions_of, same, samples
 from mdf_scatter.bench import Row, measure, peers, table
 from mdf_scatter.bench.workloads import WORKLOADS, Workload, floor_bytes
 from mdf_scatter.dtypes import STANDARD, dtype_of
-from mdf_scatter.errors import InputError
+from mdf_scatter.errors import InputError, OperatorError
 from mdf_scatter.kernels import along, buckets, large, machine, reference, rows, scatter_rows, threads
-from mdf_scatter.kernels.threads import in_parts, num_threads, set_num_threads
+from mdf_scatter.kernels.threads import in_parts, num_threads, set_num_threads, together
 from mdf_scatter.ops.gather_elements import gather_elements
 from mdf_scatter.ops.gather_nd import gather_nd
 from mdf_scatter.ops.scatter_elements import scatter_elements
@@ -219,6 +220,24 @@ def test_an_index_out_of_range_is_found_before_anything_is_written(many):
     assert same(out, data)
 
 
+@pytest.mark.parametrize("wrong", [300, -301, 2**62, -(2**63)])
+def test_wrong_indices_are_told_by_every_way_and_nothing_is_written(always, wrong):
+    rng = np.random.default_rng(5)
+    data, updates = rng.normal(size=300), rng.normal(size=200)
+    indices = rng.integers(-300, 300, 200)
+    indices[170] = wrong
+    for count in (1, 3):
+        set_num_threads(count)
+        for out in (data.copy(), np.zeros(300), None):
+            before = None if out is None else out.copy()
+            start = out if out is not None and out.any() else data
+            with pytest.raises(OperatorError, match=rf"indices\[170, 0\] is {wrong}; expected -300..299"):
+                scatter_nd(start, indices[:, np.newaxis], updates, "add", out=out)
+            with pytest.raises(OperatorError, match=rf"indices\[170\] is {wrong}; expected -300..299"):
+                scatter_elements(start, indices, updates, 0, "max", out=out)
+            assert out is None or same(out, before)
+
+
 def test_results_in_place_may_overlap_indices_and_keep_the_rest(many):
     data = np.arange(200_000)
     expected = scatter_nd(data.copy(), data[:, np.newaxis].copy(), data[::-1].copy(), "add")
@@ -264,6 +283,28 @@ def test_number_of_threads(all_cores):
         assert str(caught.value) == (
             f"n is {wrong!r}; expected the number of threads, 1 or more, or None for all cores"
         )
+
+
+@pytest.mark.skipif(threads._processor_of is None, reason="threads cannot be moved here")
+def test_threads_of_a_call_run_on_processors_of_their_own(all_cores, monkeypatch):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one processor")
+    set_num_threads(2)
+    began = Barrier(2, timeout=10)
+
+    def where():
+        began.wait()
+        return get_native_id(), threads._processor_of()
+
+    here = threads._processor_of
+    for _ in range(20):
+        # Both are told that they are on the same processor: then the one of the pool has to leave it.
+        monkeypatch.setattr(threads, "_processor_of", lambda: 0)
+        (caller, _), (helper, _) = together(where, 2)
+        monkeypatch.setattr(threads, "_processor_of", here)
+        assert caller == get_native_id() != helper
+        assert os.sched_getaffinity(helper) == os.sched_getaffinity(0) - {0}
+        assert {0} <= os.sched_getaffinity(caller)
 
 
 def test_what_fails_in_a_part_is_raised(all_cores):

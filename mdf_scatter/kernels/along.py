@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.kernels import buckets
+from mdf_scatter.kernels.buckets import Frame
 from mdf_scatter.kernels.codes import AHEAD, CODES, COLUMNS, NEGATIVE
+from mdf_scatter.kernels.indices import inspect
 from mdf_scatter.kernels.large import bits, is_large, is_movable, plain, reduction_of, run_in_parts
 from mdf_scatter.kernels.memory import empty, room
-from mdf_scatter.kernels.rows import copy, inspect
+from mdf_scatter.kernels.rows import copy
 from mdf_scatter.kernels.threads import PIECES, parts_for
 
 Array = npt.NDArray[Any]
@@ -50,6 +51,13 @@ def offsets(indices: tuple[int, ...], shape: tuple[int, ...], axis: int) -> tupl
     return before, steps[axis], _sums(indices[axis + 1 :], steps[axis + 1 :])
 
 
+def frame_of(indices: tuple[int, ...], shape: tuple[int, ...], axis: int) -> Frame:
+    """Return what indices along an axis mean, in a flat tensor; see `offsets`."""
+    before, step, after = offsets(indices, shape, axis)
+    after = after if len(after) > 1 else after[:0]
+    return Frame(shape[axis], step, before, after, indices[axis], len(after) or 1)
+
+
 def suits(dtype: np.dtype[Any], indices: Array, size: int) -> bool:
     """Tell whether the functions below are for a call.
 
@@ -69,7 +77,7 @@ def scatter_along(
     """Reduce `updates` into elements of `data`, in order, and write the result to `out`.
 
     Args:
-        out: T[d0..dr-1], C-contiguous; T is a half only where buckets suit.
+        out: T[d0..dr-1], C-contiguous; T is no half, but for "none".
         data: T[d0..dr-1], C-contiguous; None where `out` holds it already.
         indices: int[i0..ir-1], which `suits` has seen.
         updates: T[i0..ir-1], C-contiguous.
@@ -77,12 +85,6 @@ def scatter_along(
         reduction: One of `REDUCTIONS`.
     """
     size = out.shape[axis]
-    if buckets.suits(out, indices, updates):
-        before, step, after = offsets(indices.shape, out.shape, axis)
-        after = after if len(after) > 1 else after[:0]
-        frame = buckets.Frame(size, step, before, after, indices.shape[axis], len(after) or 1)
-        buckets.scatter(out, data, indices, updates, reduction, frame)
-        return
     if data is not None:
         copy(out, data)
     seen = bits if reduction == "none" else plain

@@ -9,8 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16, HALVES
-from mdf_scatter.kernels.codes import CODES
-from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of, run_in_parts
+from mdf_scatter.kernels.codes import CODES, OUTSIDE
+from mdf_scatter.kernels.indices import inspect
+from mdf_scatter.kernels.large import (
+    bits,
+    flat,
+    is_large,
+    is_movable,
+    lead_of,
+    plain,
+    reduction_of,
+    run_in_parts,
+)
 from mdf_scatter.kernels.memory import MOST, room, scratch
 from mdf_scatter.kernels.threads import PIECES, parts_for
 
@@ -68,35 +78,44 @@ def suits(out: Array, indices: Array, updates: Array) -> bool:
     """Tell whether updates are many, and go to places far from each other."""
     buckets = _count(out)
     is_beyond = out.nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets
-    return is_beyond and is_movable(out.dtype) and is_large(updates.size, out, indices, updates)
+    is_known = is_movable(out.dtype) and indices.dtype in (np.int64, np.int32)
+    return is_beyond and is_known and is_large(updates.size, out, indices, updates)
 
 
 def scatter(
     out: Array, data: Array | None, indices: Array, updates: Array, reduction: str, frame: Frame
-) -> None:
-    """Reduce `updates` into elements of `data`, and write the result to `out`.
+) -> bool:
+    """Reduce `updates` into elements of `data`, and write the result to `out`, if all indices are in range.
 
     Args:
         out: T[...], C-contiguous.
-        data: T[...], of as many elements, C-contiguous; None where `out` holds it already.
-        indices: int64[...] or int32[...], each in -size..size-1.
+        data: T[...], of as many elements, C-contiguous or `zeros`; None where `out` holds it already.
+        indices: int64[...] or int32[...].
         updates: T[...], one for each index.
         reduction: One of `REDUCTIONS`.
         frame: What indices mean.
+
+    Returns:
+        Whether each index is in -size..size-1; if not, nothing has been written.
     """
     seen = bits if reduction == "none" or out.dtype in HALVES else plain
     target, source, terms = seen(out.reshape(-1)), None, seen(updates.reshape(-1))
     if data is not None:
-        source = seen(data.reshape(-1))
+        source = seen(flat(data))
     batch = max(1, BATCH // ((2 + out.itemsize) * CHUNK)) * CHUNK
     if out.dtype in HALVES and reduction != "none":
         batch = max(1, len(terms))  # each batch would round
     where = indices.reshape(-1)
+    if batch < len(terms) and inspect(indices, frame.size) & OUTSIDE:
+        return False
     for begin in range(0, len(terms), batch):
         end = min(begin + batch, len(terms))
         pieces = _sorted(where[begin:end], terms[begin:end], begin, out, frame)
+        if pieces is None:
+            return False
         _reduce(target, source, pieces, reduction, out.dtype)
         source = None
+    return True
 
 
 def _count(out: Array) -> int:
@@ -109,13 +128,16 @@ def _shift(itemsize: int) -> int:
 
 def _sorted(
     indices: Array, updates: Array, begin: int, out: Array, frame: Frame
-) -> tuple[Array, Array, Array]:
-    """Return places in their buckets, updates, and where in a chunk those of each bucket begin."""
+) -> tuple[Array, Array, Array] | None:
+    """Return places in their buckets, updates, and where in a chunk those of each bucket begin.
+
+    None, if an index is out of range.
+    """
     count, buckets, chunks = len(updates), _count(out), -(-len(updates) // CHUNK)
-    where, terms, flat = scratch(
+    where, terms, numbers = scratch(
         (count, np.uint16), (count, updates.dtype), ((buckets + 1) * chunks, np.uint32)
     )
-    starts, moved = flat.reshape(buckets + 1, chunks), bits(updates)
+    starts, moved = numbers.reshape(buckets + 1, chunks), bits(updates)
 
     def arguments() -> tuple[Array | int, ...]:
         ends, numbered = room((buckets, np.uint32), (CHUNK, np.uint32))
@@ -124,8 +146,8 @@ def _sorted(
         return (indices, moved, begin, *named, *sorted_)
 
     parts = min(chunks, parts_for(updates.nbytes + indices.nbytes, PIECES))
-    run_in_parts("buckets.sort_updates", arguments, chunks, parts)
-    return where, terms, starts
+    outside = run_in_parts("buckets.sort_updates", arguments, chunks, parts)
+    return None if outside else (where, terms, starts)
 
 
 def _reduce(

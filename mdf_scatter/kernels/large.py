@@ -44,6 +44,21 @@ def run_in_parts(loop: str, arguments: Callable[[], tuple[Array | int, ...]], le
     return reduce(or_, found)
 
 
+def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of zeros that takes no memory, and that the loops know to need none of."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def is_zeros(array: Array) -> bool:
+    """Tell whether an array of some elements is what `zeros` returned."""
+    return array.size > 1 and not any(array.strides)
+
+
+def flat(array: Array) -> Array:
+    """Return an array, C-contiguous or of `zeros`, as the loops take it: flat, and zeros as no elements."""
+    return np.empty(0, array.dtype) if is_zeros(array) else array.reshape(-1)
+
+
 def is_movable(dtype: np.dtype[Any]) -> bool:
     """Tell whether elements can be moved as what `bits` returns."""
     return dtype.itemsize in (1, 2, 4, 8, 16) and not dtype.hasobject

@@ -38,9 +38,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     No other array has its memory, as long as it or a view of it is there.
     """
     nbytes = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or not LEAST <= nbytes <= MOST:
+    if dtype.hasobject or not is_kept(nbytes):
         return np.empty(shape, dtype)
     return np.asarray(_Lent(_take(nbytes), _free)).view(dtype).reshape(shape)
+
+
+def is_kept(nbytes: int) -> bool:
+    """Tell whether memory of a size is kept, to be used again."""
+    return LEAST <= nbytes <= MOST
 
 
 def scratch(*parts: tuple[int, npt.DTypeLike]) -> tuple[Array, ...]:
@@ -49,7 +54,7 @@ def scratch(*parts: tuple[int, npt.DTypeLike]) -> tuple[Array, ...]:
     One piece of memory is kept for all: 128 MB.
     """
     nbytes = sum(_whole_lines(count * np.dtype(dtype).itemsize) for count, dtype in parts)
-    if not LEAST <= nbytes <= MOST:
+    if not is_kept(nbytes):
         return tuple(np.empty(count, dtype) for count, dtype in parts)
     try:
         memory = _free_scratch.popleft()

@@ -17,10 +17,18 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16
 from mdf_scatter.kernels.codes import LINE
-from mdf_scatter.kernels.large import is_large, run_in_parts
+from mdf_scatter.kernels.large import is_large, run_in_parts, zeros
 from mdf_scatter.kernels.machine import run
 from mdf_scatter.kernels.memory import empty
-from mdf_scatter.kernels.rows import copied, gather_rows, is_last, places, scatter_rows, touched_rows
+from mdf_scatter.kernels.rows import (
+    added_rows,
+    copied,
+    gather_rows,
+    is_last,
+    places,
+    scatter_rows,
+    touched_rows,
+)
 from mdf_scatter.kernels.threads import parts_for
 from mdf_scatter.kernels.vectorized import BLOCK, divided
 
@@ -101,10 +109,9 @@ class GatherPullback(RowsPullback):
 
     def __call__(self, grad: Array) -> tuple[Array, ...]:
         """Return the gradient of data, (R, S), for that of the result, (N, S)."""
-        sums = np.zeros((self.height, grad.shape[1]), grad.dtype)
-        if grad.size:
-            scatter_rows(sums, None, self.rows, np.ascontiguousarray(grad), "add", include_self=True)
-        return (sums,)
+        if not grad.size:
+            return (np.zeros((self.height, grad.shape[1]), grad.dtype),)
+        return (added_rows(self.height, self.rows, np.ascontiguousarray(grad)),)
 
 
 class ZerosPullback(RowsPullback):
@@ -120,9 +127,8 @@ class NonePullback(RowsPullback):
 
     def __call__(self, grad: Array) -> tuple[Array, ...]:
         """Return the gradients of data, (R, S), and updates, (N, S), for that of the result, (R, S)."""
+        to_data, to_updates = _without(grad, self.rows), gather_rows(grad, self.rows)
         last = is_last(self.rows, self.height)
-        to_data, to_updates = copied(grad), gather_rows(grad, self.rows)
-        to_data[self.rows[last]] = 0
         if not last.all():
             to_updates[~last] = 0
         return to_data, to_updates
@@ -140,10 +146,8 @@ class AddPullback(RowsPullback):
 
     def __call__(self, grad: Array) -> tuple[Array, ...]:
         """Return the gradients of data, (R, S), and updates, (N, S), for that of the result, (R, S)."""
-        to_data, to_updates = copied(grad), gather_rows(grad, self.rows)
-        if not self.include_self:
-            to_data[self.rows] = 0
-        return to_data, to_updates
+        to_data = copied(grad) if self.include_self else _without(grad, self.rows)
+        return to_data, gather_rows(grad, self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +170,11 @@ class ReductionPullback(RowsPullback):
         with np.errstate(all="ignore"):
             touched_grad, to_updates = self._send(sent.astype(np.float32) if is_half else sent, place)
             if not self.include_self:
-                to_data = copied(grad)
-                to_data[touched] = 0
+                to_data = _without(grad, touched)
             else:
                 to_data = empty(grad.shape, grad.dtype)
                 touched_grad = touched_grad.astype(grad.dtype, copy=False)
-                scatter_rows(to_data, grad, touched, touched_grad, "none", include_self=True)
+                scatter_rows(to_data, grad, touched, touched_grad, "none")
             return to_data, to_updates.astype(grad.dtype, copy=False)
 
     @abstractmethod
@@ -213,7 +216,7 @@ class ExtremumPullback(ReductionPullback):
         winners = np.zeros(sent.shape, np.min_scalar_type(len(place) + 1))
         if self.data_wins is not None:
             winners += self.data_wins
-        scatter_rows(winners, None, place, self.update_wins.astype(winners.dtype), "add", include_self=True)
+        scatter_rows(winners, None, place, self.update_wins.astype(winners.dtype), "add")
         is_nan = winners == 0
         part = divided(sent, np.maximum(winners, 1))
         np.copyto(part, np.nan, where=is_nan)
@@ -222,6 +225,14 @@ class ExtremumPullback(ReductionPullback):
         if self.data_wins is not None:
             _keep(part, self.data_wins | is_nan)
         return part, to_updates
+
+
+def _without(grad: Array, rows: Rows) -> Array:
+    """Return a copy of a gradient (R, S) with zeros in some rows."""
+    result = empty(grad.shape, grad.dtype)
+    nothing = zeros((len(rows), grad.shape[1]), grad.dtype)
+    scatter_rows(result, grad, rows, nothing, "none")
+    return result
 
 
 def _keep(values: Array, kept: Flags) -> None:

@@ -6,6 +6,7 @@ the same bits.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,21 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import HALVES
 from mdf_scatter.kernels import buckets, vectorized
-from mdf_scatter.kernels.codes import AHEAD, CODES, LINE, NEGATIVE
-from mdf_scatter.kernels.large import bits, is_large, is_movable, lead_of, plain, reduction_of, run_in_parts
+from mdf_scatter.kernels.codes import AHEAD, CODES, LINE
+from mdf_scatter.kernels.large import (
+    bits,
+    flat,
+    is_large,
+    is_movable,
+    is_zeros,
+    lead_of,
+    plain,
+    reduction_of,
+    run_in_parts,
+    zeros,
+)
 from mdf_scatter.kernels.machine import run
-from mdf_scatter.kernels.memory import LEAST, empty, room, scratch
+from mdf_scatter.kernels.memory import LEAST, empty, is_kept, room, scratch
 from mdf_scatter.kernels.threads import PIECES, in_parts, num_threads, parts_for
 
 Array = npt.NDArray[Any]
@@ -34,9 +46,30 @@ CACHE = 1 << 22
 
 
 def scatter_rows(
-    out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str, include_self: bool
+    out: Array,
+    data: Array | None,
+    rows: Rows,
+    updates: Array,
+    reduction: str,
+    include_self: bool = True,
 ) -> None:
-    """Reduce `updates` (N, S) into rows of `data` (R, S); see `mdf_scatter.kernels.scatter_rows`."""
+    """Reduce `updates` into the rows of `data`, in order, and write the result to `out`.
+
+    Args:
+        out: The result, (R, S), C-contiguous and aligned, any operator dtype in native byte order; strings
+            are objects.
+        data: (R, S), dtype of `out`, sharing no memory with it, or `zeros`; None where `out` holds it
+            already.
+        rows: The row each update goes to, (N,), in 0..R-1.
+        updates: (N, S), C-contiguous or `zeros`, dtype of `out`, sharing no memory with it.
+        reduction: One of `WIDE_REDUCTIONS`; "mean" for numbers only.
+        include_self: Whether what is in a row before takes part; if not, the first update to the row
+            is what the others are reduced with. "none" has no use for it.
+    """
+    if not updates.size:
+        if data is not None:
+            copy(out, data)
+        return
     if reduction == "none" or (reduction != "mean" and include_self):
         _scatter(out, data, rows, updates, reduction)
         return
@@ -53,6 +86,18 @@ def scatter_rows(
         is_first = is_last(rows[::-1].copy(), len(out))[::-1]
         _scatter(out, None, rows[is_first], updates[is_first], "none")
         _scatter(out, None, rows[~is_first], updates[~is_first], reduction)
+
+
+def added_rows(height: int, rows: Rows, updates: Array) -> Array:
+    """Return zeros (R, S), a new array, to which `updates` (N, S) are added, in order."""
+    shape = height, updates.shape[1]
+    if not is_kept(math.prod(shape) * updates.itemsize):
+        sums = np.zeros(shape, updates.dtype)  # never filled: what is not touched costs no memory
+        scatter_rows(sums, None, rows, updates, "add")
+        return sums
+    sums = empty(shape, updates.dtype)
+    scatter_rows(sums, zeros(shape, updates.dtype), rows, updates, "add")
+    return sums
 
 
 def gather_rows(data: Array, rows: Rows) -> Array:
@@ -100,36 +145,6 @@ def copied(data: Array) -> Array:
     return result
 
 
-def number_rows(indices: Array, sizes: tuple[int, ...]) -> Rows | None:
-    """Return the row that each index (..., k) names, if all are in range and there are many.
-
-    Args:
-        indices: int64 or int32.
-        sizes: The k sizes of the indexed axes.
-
-    Returns:
-        (N,), which may be `indices` itself, seen as (N,); None where NumPy is to do it.
-    """
-    if indices.dtype not in (np.int64, np.int32) or not is_large(indices.size, indices):
-        return None
-    if len(sizes) == 1 and indices.dtype == np.int64:
-        found = inspect(indices, sizes[0])
-        if found != NEGATIVE:
-            return None if found else indices.reshape(-1)
-    tuples = indices.reshape(-1, len(sizes))
-    rows = empty((len(tuples),), np.dtype(np.int64))
-    limits = np.array(sizes, np.int64)
-    parts = parts_for(indices.nbytes)
-    outside = run_in_parts("elements.number_rows", lambda: (tuples, limits, rows), len(rows), parts)
-    return None if outside else rows
-
-
-def inspect(indices: Array, size: int) -> int:
-    """Return the flags of indices, C-contiguous: `OUTSIDE` -size..size-1, `NEGATIVE`, or both."""
-    flat = indices.reshape(-1)
-    return run_in_parts("elements.inspect", lambda: (flat, size), len(flat), parts_for(flat.nbytes))
-
-
 def touched_rows(rows: Rows, height: int) -> Rows:
     """Return the rows of `height` that updates go to, in ascending order."""
     return _marked(rows, height)[0] if is_large(len(rows), rows) else vectorized.touched_rows(rows, height)
@@ -157,7 +172,7 @@ def _marked(rows: Rows, height: int) -> tuple[Rows, Array, Array]:
 def is_last(rows: Rows, height: int) -> Flags:
     """Tell of each update whether it is the last one to its row."""
     numbers = np.arange(len(rows))[:, np.newaxis]
-    last = np.empty((height, 1), np.int64)  # never filled: what is not touched costs no memory
+    last = empty((height, 1), np.dtype(np.int64))
     _scatter(last, None, rows, numbers, "none")
     return np.equal(gather_rows(last, rows), numbers)[:, 0]
 
@@ -165,50 +180,57 @@ def is_last(rows: Rows, height: int) -> Flags:
 def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
     """Reduce `updates` into rows of `data`, which `out` holds already if it is None."""
     is_moved = reduction == "none"
+    is_half = out.dtype in HALVES and not is_moved
+    if data is not None and not is_half and _is_pulled(out, data, rows, updates):
+        _pull(out, data, rows, updates, reduction)
+        return
+    updates = np.ascontiguousarray(updates)
     if out.shape[1] == 1 and buckets.suits(out, rows, updates):
         frame = buckets.elements_of(len(out), len(rows))
         buckets.scatter(out, data, rows, updates, reduction, frame)
         return
-    is_half = out.dtype in HALVES and not is_moved
-    is_compiled = is_large(updates.size, out, rows, updates) and is_movable(out.dtype) and not is_half
-    if is_compiled:
-        code = CODES[reduction_of(reduction, out.dtype)]
-        seen = bits if is_moved else plain
-        target, terms = seen(out), seen(updates)
-        is_wide = out.shape[1] * out.itemsize >= LINE
-        if is_wide and data is not None and out.nbytes >= STREAMED and data.flags.c_contiguous:
-            _pull(target, seen(data), rows, terms, code)
-            return
     if data is not None:
         copy(out, data)
-    if is_compiled:
-        _push(target, rows, terms, code)
+    if is_half:
+        _through_float32(out, rows, updates, reduction, include_self=True)
+    elif is_large(updates.size, out, rows, updates) and is_movable(out.dtype):
+        _push(out, rows, updates, reduction)
     elif is_moved:
         vectorized.assign(out, rows, updates)
-    elif is_half:
-        _through_float32(out, rows, updates, reduction, include_self=True)
     else:
         vectorized.reduce(out, rows, updates, reduction)
 
 
-def _pull(out: Array, data: Array, rows: Rows, updates: Array, code: int) -> None:
+def _is_pulled(out: Array, data: Array, rows: Rows, updates: Array) -> bool:
+    """Tell whether a result is to be made row by row, each from its updates, so that none is moved twice."""
+    is_wide = out.shape[1] * out.itemsize >= LINE and out.nbytes >= STREAMED
+    tables = [table for table in (data, updates) if not is_zeros(table)]
+    return is_wide and is_movable(out.dtype) and is_large(updates.size, out, rows, *tables)
+
+
+def _pull(out: Array, data: Array, rows: Rows, updates: Array, reduction: str) -> None:
     """Write each row of `out` once: what its updates make of that of `data`."""
     height, width = out.shape
     starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
     run("rows.group_updates", rows, starts, order)
-    target, source, terms = out.reshape(-1), data.reshape(-1), updates.reshape(-1)
-
-    lead = lead_of(target)
+    seen = bits if reduction == "none" else plain
+    tables = [seen(flat(table)) for table in (out, data, updates)]
+    code, lead = CODES[reduction_of(reduction, out.dtype)], lead_of(tables[0])
+    nothing = np.zeros(width, tables[0].dtype)
 
     def arguments() -> tuple[Array | int, ...]:
-        return (target, source, terms, starts, order, *room((width, out.dtype)), width, code, lead)
+        (own,) = room((width, nothing.dtype))
+        return (*tables, starts, order, own, nothing, width, code, lead)
 
     run_in_parts("rows.pull_rows", arguments, height, parts_for(out.nbytes, PIECES))
 
 
-def _push(out: Array, rows: Rows, updates: Array, code: int) -> None:
+def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
     """Reduce `updates` into rows of `out`, in place."""
     height, width = out.shape
+    code = CODES[reduction_of(reduction, out.dtype)]
+    seen = bits if reduction == "none" else plain
+    out, updates = seen(out), seen(updates)
     if width == 1:
         run("elements.reduce_elements", out.reshape(-1), rows, updates.reshape(-1), code)
         return
@@ -216,7 +238,7 @@ def _push(out: Array, rows: Rows, updates: Array, code: int) -> None:
     is_wide = width * out.itemsize >= LINE
     if not is_wide and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
         parts = 1
-    if code == CODES["none"] and is_wide and out.nbytes >= STREAMED:
+    if reduction == "none" and is_wide and out.nbytes >= STREAMED:
         target, terms = out.reshape(-1), updates.reshape(-1)
         lead = lead_of(target)
 

@@ -10,9 +10,10 @@ import ctypes
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from numbers import Integral
-from threading import Lock
+from threading import Lock, get_native_id
 from typing import TypeVar
 
 from mdf_scatter.errors import InputError
@@ -71,11 +72,11 @@ def together(work: Callable[[], T], threads: int) -> list[T]:
     Returns:
         What it returned in each.
     """
-    helpers = []
-    if threads > 1:
-        places = _Places()
-        helpers = [_pool.submit(lambda: places.run(work)) for _ in range(min(threads, _pool.size) - 1)]
-    results = [work()]
+    if threads == 1:
+        return [work()]
+    places = _Places()
+    helpers = [_pool.submit(lambda: places.run(work)) for _ in range(min(threads, _pool.size) - 1)]
+    results = [places.run(work)]
     # One that has not begun, because other calls keep the threads busy, has nothing left to do.
     begun = [helper for helper in helpers if helper is not None and not helper.cancel()]
     return [*results, *(helper.result() for helper in begun)]
@@ -116,17 +117,24 @@ class _Places:
     """
 
     def __init__(self) -> None:
+        self._caller = get_native_id()
+        self._processors: dict[int, int] = {}
         if _processor_of is not None:
             self._allowed = os.sched_getaffinity(0)
-            self._taken = {_processor_of()}
 
     def run(self, work: Callable[[], T]) -> T:
-        """Run `work()` in this thread, which is one of the pool, where no other thread of this call is."""
+        """Run `work()` in this thread; if another one runs on its processor, one of the two is moved."""
         if _processor_of is not None:
-            free = self._allowed - self._taken
-            if free and _processor_of() not in free:
-                os.sched_setaffinity(0, free)
-            self._taken.add(_processor_of())
+            own, here = get_native_id(), _processor_of()
+            beside = [thread for thread, processor in self._processors.items() if processor == here]
+            self._processors[own] = here
+            # The caller's thread is not ours to move; all others are of the pool.
+            movable = [thread for thread in (own, *beside) if thread != self._caller]
+            free = self._allowed.difference(self._processors.values())
+            if beside and free and movable:
+                with suppress(OSError):  # not allowed here, or the thread has ended
+                    os.sched_setaffinity(movable[0], free)
+                self._processors[movable[0]] = min(free)
         return work()
 
 

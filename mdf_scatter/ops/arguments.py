@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of
 from mdf_scatter.errors import OperatorError, did_you_mean, listed
 from mdf_scatter.kernels import REDUCTIONS, WIDE_REDUCTIONS
-from mdf_scatter.kernels.rows import number_rows
+from mdf_scatter.kernels.indices import number_rows
 
 Array = npt.NDArray[Any]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import is_string
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels import scatter_rows
+from mdf_scatter.kernels import buckets, scatter_rows
 from mdf_scatter.kernels.memory import empty
 from mdf_scatter.kernels.rows import copy
 from mdf_scatter.ops.arguments import (
@@ -66,7 +66,15 @@ def scatter_slices(
         include_self: Whether data takes part in the reduction on touched rows.
         out: Where the result goes; it may be `data`.
     """
-    rows, width, terms = read_slices(names, data, indices, updates, share=True)
+    indices, width, terms = _read_shapes(names, data, indices, updates)
+    is_flat = width == 1 and indices.shape[-1] == 1 and reduction != "mean" and include_self
+    if is_flat and buckets.suits(data, indices, terms):
+        frame = buckets.elements_of(data.size, terms.size)
+        result = scatter_far(names.op, data, indices, terms, reduction, frame, out)
+        if result is not None:
+            return result
+    sizes = data.shape[: indices.shape[-1]]
+    rows = resolve_rows(names.op, indices, sizes, name=names.indices, of=names.data, share=True)
     if out is not None:
         check_out(names.op, out, data)
     return scatter(names, data, rows, width, terms, reduction, include_self, out)
@@ -79,6 +87,16 @@ def read_slices(
 
     With `share` the rows may be the indices themselves.
     """
+    indices, width, updates = _read_shapes(names, data, indices, updates)
+    sizes = data.shape[: indices.shape[-1]]
+    rows = resolve_rows(names.op, indices, sizes, name=names.indices, of=names.data, share=share)
+    return rows, width, updates
+
+
+def _read_shapes(
+    names: Names, data: Array, indices: npt.ArrayLike, updates: npt.ArrayLike
+) -> tuple[Array, int, Array]:
+    """Return indices, the width of a row that each names, and updates, all of shapes that fit."""
     op = names.op
     indices = read_indices(op, indices, names.indices)
     updates = read_like(op, names.updates, updates, names.data, data)
@@ -92,8 +110,7 @@ def read_slices(
             f" expected {names.indices}.shape[:-1] + {names.shape}[{depth}:]"
             f" = {batch} + {slice_} = {batch + slice_}",
         )
-    rows = resolve_rows(op, indices, data.shape[:depth], name=names.indices, of=names.data, share=share)
-    return rows, math.prod(slice_), updates
+    return indices, math.prod(slice_), updates
 
 
 def check_index(names: Names, data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int = 0) -> None:
@@ -166,6 +183,41 @@ def scatter(
         _scatter(result, start, rows, width, terms, reduction, include_self)
 
     return written(data, terms, out, write)
+
+
+def scatter_far(
+    op: str,
+    data: Array,
+    indices: Array,
+    updates: Array,
+    reduction: str,
+    frame: buckets.Frame,
+    out: Array | None,
+) -> Array | None:
+    """Return `data` with many updates reduced into elements of it, where these are far from each other.
+
+    Args:
+        op: Name of the operator, for messages.
+        data: T[...], which `buckets.suits`, with the two below.
+        indices: int[...]; whether they are in range is found on the way.
+        updates: T[...], one for each index.
+        reduction: One of `REDUCTIONS`.
+        frame: What indices mean.
+        out: Where the result goes; it may be `data`.
+
+    Returns:
+        `out`, or a new C-contiguous array; None, with nothing written, where an index is out of range, or
+        `out` is neither None nor `data`.
+    """
+    if out is None:
+        result = empty(data.shape, data.dtype)
+        return result if buckets.scatter(result, data, indices, updates, reduction, frame) else None
+    check_out(op, out, data)
+    if not _is_same_place(out, data):
+        return None
+    indices = indices.copy() if np.may_share_memory(out, indices) else indices
+    updates = updates.copy() if np.may_share_memory(out, updates) else updates
+    return out if buckets.scatter(np.asarray(out), None, indices, updates, reduction, frame) else None
 
 
 def written(

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import HALVES
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.along import scatter_along, suits
+from mdf_scatter.kernels import buckets
+from mdf_scatter.kernels.along import frame_of, scatter_along, suits
 from mdf_scatter.ops.arguments import (
     check_out,
     check_reduction,
@@ -22,7 +23,7 @@ from mdf_scatter.ops.arguments import (
 from mdf_scatter.ops.elements import check_elements, resolve_elements
 from mdf_scatter.ops.onnx_forms import scatter_form
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
-from mdf_scatter.ops.rows import Names, scatter, written
+from mdf_scatter.ops.rows import Names, scatter, scatter_far, written
 from mdf_scatter.ops.scatter_nd import WIDE_ATTRIBUTES, check_wide_reduction
 from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import scatter_pullback
@@ -135,8 +136,14 @@ def _scatter(
     out: Array | None = None,
 ) -> Array:
     indices, updates, axis = _read(data, indices, updates, axis)
-    is_wide = reduction == "mean" or not include_self or (reduction != "none" and data.dtype in HALVES)
-    if is_wide or not suits(data.dtype, indices, data.shape[axis]):
+    is_wide = reduction == "mean" or not include_self
+    if not is_wide and buckets.suits(data, indices, updates):
+        frame = frame_of(indices.shape, data.shape, axis)
+        result = scatter_far(NAME, data, indices, updates, reduction, frame, out)
+        if result is not None:
+            return result
+    is_half = reduction != "none" and data.dtype in HALVES
+    if is_wide or is_half or not suits(data.dtype, indices, data.shape[axis]):
         positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
         _check_out(out, data)
         return scatter(_NAMES, data, positions, 1, updates, reduction, include_self, out)

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import STANDARD, is_string, type_text
 from mdf_scatter.errors import OperatorError
+from mdf_scatter.kernels.large import zeros
+from mdf_scatter.kernels.rows import added_rows
 from mdf_scatter.ops.arguments import check_dtype, read_array, read_indices
 from mdf_scatter.ops.op import Case, Emit, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
@@ -45,12 +47,24 @@ def tf_scatter_nd(indices: npt.ArrayLike, updates: npt.ArrayLike, shape: npt.Arr
     sizes = _read_shape(shape)
     is_text = is_string(updates.dtype)
     try:
-        zeros = np.full(sizes, "", updates.dtype) if is_text else np.zeros(sizes, updates.dtype)
+        start = np.full(sizes, "", updates.dtype) if is_text else zeros(sizes, updates.dtype)
     except (MemoryError, ValueError) as error:
-        raise OperatorError(
-            NAME, f"shape is {sizes}; a result of {type_text(updates.dtype, sizes)} does not fit into memory"
-        ) from error
-    return scatter_slices(_NAMES, zeros, indices, updates, "add", out=None if is_text else zeros)
+        raise _too_large(sizes, updates.dtype) from error
+    if is_text:
+        return scatter_slices(_NAMES, start, indices, updates, "add")
+    rows, width, terms = read_slices(_NAMES, start, indices, updates, share=True)
+    if not start.size:
+        return start.copy()
+    try:
+        sums = added_rows(start.size // width, rows, np.ascontiguousarray(terms).reshape(-1, width))
+    except MemoryError as error:
+        raise _too_large(sizes, updates.dtype) from error
+    return sums.reshape(sizes)
+
+
+def _too_large(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> OperatorError:
+    result = type_text(dtype, sizes)
+    return OperatorError(NAME, f"shape is {sizes}; a result of {result} does not fit into memory")
 
 
 def _pullback(

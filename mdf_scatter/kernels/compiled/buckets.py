@@ -10,29 +10,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_scatter.kernels.codes import LINE
+from mdf_scatter.kernels.codes import LINE, OUTSIDE
 from mdf_scatter.kernels.compiled import combine, kernel, part, prefetch_elements, stream
 from mdf_scatter.kernels.compiled.halves import narrowed, widened
 
 
 @part
 def number_places(indices, begin, end, earlier, size, step, before, after, length, width, places):
-    """Write the places that those of indices (N,) in begin..end-1 name.
+    """Write the places that those of indices (N,) in begin..end-1 name; tell whether all are in range.
 
     They are a part of (B * length * width,), with so many earlier ones. The place of an element is
     `before[b] + index * step + after[a]`, without the last if `after` is empty.
     """
-    number = begin
+    number, outside = begin, np.int64(0)
     while number < end:
         inner = (earlier + number) % width
         offset = before[np.uintp((earlier + number) // (length * width))]
         count = min(width - inner, end - number)
         for ahead in range(count):
             index = np.int64(indices[np.uintp(number + ahead)])
+            # Negative, if there is no such index: also where the sum is too large, for it wraps around.
+            outside |= (index + size) | (size - 1 - index)
             row = index + size if index < 0 else index
             beside = after[np.uintp(inner + ahead)] if len(after) > 0 else 0
             places[np.uintp(number - begin + ahead)] = np.uint32(offset + row * step + beside)
         number += count
+    return outside >= 0
 
 
 @kernel
@@ -56,10 +59,10 @@ def sort_updates(
     first,
     last,
 ):
-    """Sort the updates of chunks first..last-1 by their buckets.
+    """Sort the updates of chunks first..last-1 by their buckets; return `OUTSIDE` if an index is.
 
     Args:
-        indices: (N,), each in -size..size-1; see `number_places` for what they name.
+        indices: (N,); see `number_places` for what they name.
         updates: (N,).
         earlier: Indices before these ones, of which they are a part.
         size: Size of the indexed axis.
@@ -82,7 +85,8 @@ def sort_updates(
     shifted, inside = np.uint32(shift), np.uint32((1 << shift) - 1)
     for own in range(first, last):
         begin, end = own * chunk, min((own + 1) * chunk, len(indices))
-        number_places(indices, begin, end, earlier, size, step, before, after, length, width, places)
+        if not number_places(indices, begin, end, earlier, size, step, before, after, length, width, places):
+            return OUTSIDE
         for bucket in range(buckets):
             ends[bucket] = 0
         for number in range(end - begin):
@@ -101,6 +105,7 @@ def sort_updates(
             ends[bucket] = target + np.uint32(1)
             where[np.uintp(begin) + target] = place & inside
             terms[np.uintp(begin) + target] = updates[np.uintp(begin + number)]
+    return 0
 
 
 @part
@@ -117,13 +122,14 @@ def reduce_bucket(elements, start, bucket, where, terms, starts, chunk, reductio
 def rebuild_buckets(out, data, where, terms, starts, room, reduction, shift, chunk, lead, first, last):
     """Write buckets first..last-1 of `out`: what updates make of those of `data`, both (R,).
 
-    A bucket is read and written once, past the cache; `room`, (1 << shift,), is where it is in between.
+    `data` is (0,) where all of it is 0. A bucket is read and written once, past the cache; `room`,
+    (1 << shift,), is where it is in between.
     """
     for bucket in range(first, last):
         start = bucket << shift
         count = min(1 << shift, len(out) - start)
         for number in range(count):
-            room[np.uintp(number)] = data[np.uintp(start + number)]
+            room[np.uintp(number)] = data[np.uintp(start + number)] if len(data) > 0 else 0
         reduce_bucket(room, 0, bucket, where, terms, starts, chunk, reduction)
         stream(out, start, room, 0, count, lead)
 
@@ -153,7 +159,7 @@ def reduce_half_buckets(
         start = bucket << shift
         count = min(1 << shift, len(out) - start)
         for number in range(count):
-            narrow[np.uintp(number)] = data[np.uintp(start + number)]
+            narrow[np.uintp(number)] = data[np.uintp(start + number)] if len(data) > 0 else 0
         # An element is rounded only if an update meets it: all others keep their bits, also those of a NaN.
         for own in range(starts.shape[1]):
             begin = own * chunk + np.int64(starts[bucket, own])

@@ -73,18 +73,19 @@ def group_updates(rows, starts, order):
 
 
 @kernel
-def pull_rows(out, data, updates, starts, order, room, width, reduction, lead, first, last):
+def pull_rows(out, data, updates, starts, order, room, zeros, width, reduction, lead, first, last):
     """Write those rows of `out` that are in first..last-1: each what its updates make of that of `data`.
 
     Every row is read once, and written once, past the cache.
 
     Args:
         out: (R * S,).
-        data: (R * S,).
-        updates: (N * S,).
+        data: (R * S,); or (0,), where all of it is 0.
+        updates: (N * S,); or (0,), where all of it is 0.
         starts: As `group_updates` writes it, as `order`.
         order: (N,).
         room: (S,).
+        zeros: (S,), all 0.
         width: S.
         reduction: One of `CODES`.
         lead: See `stream`.
@@ -92,25 +93,27 @@ def pull_rows(out, data, updates, starts, order, room, width, reduction, lead, f
         last: The last row but one.
     """
     asked = min(width, BEGINNING // out.itemsize)
+    rows, row_step = (data, width) if len(data) > 0 else (zeros, 0)
+    terms, term_step = (updates, width) if len(updates) > 0 else (zeros, 0)
     for row in range(first, last):
         place, begin, end = row * width, np.int64(starts[row]), np.int64(starts[row + 1])
         far = min(row + NEAR, last - 1)
         if reduction != NONE or starts[far] == starts[far + 1]:
-            prefetch_elements(data, far * width, asked)
+            prefetch_elements(rows, far * row_step, asked)
         for number in range(begin, end):
             near = np.int64(order[np.uintp(min(number + NEAR, len(order) - 1))])
-            prefetch_elements(updates, near * width, asked)
+            prefetch_elements(terms, near * term_step, asked)
         if begin == end:
-            stream(out, place, data, place, width, lead)
+            stream(out, place, rows, row * row_step, width, lead)
         elif reduction == NONE:
-            stream(out, place, updates, np.int64(order[end - 1]) * width, width, lead)
+            stream(out, place, terms, np.int64(order[end - 1]) * term_step, width, lead)
         else:
             for column in range(width):
-                room[column] = data[np.uintp(place + column)]
+                room[column] = rows[np.uintp(row * row_step + column)]
             for number in range(begin, end):
-                term = np.int64(order[np.uintp(number)]) * width
+                term = np.int64(order[np.uintp(number)]) * term_step
                 for column in range(width):
-                    room[column] = combine(reduction, room[column], updates[np.uintp(term + column)])
+                    room[column] = combine(reduction, room[column], terms[np.uintp(term + column)])
             stream(out, place, room, 0, width, lead)
 
 
