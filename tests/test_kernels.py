@@ -156,9 +156,11 @@ def test_small_and_huge_memory_is_not_kept(nothing_kept, nbytes):
 
 
 def test_no_more_memory_is_kept_than_told(nothing_kept):
-    arrays = [memory.empty((memory.LEAST + size,), np.dtype(np.uint8)) for size in range(memory.KEPT + 2)]
-    arrays.clear()
-    assert len(memory._free) == memory.KEPT
+    sizes = [memory.MOST // 4 - number for number in range(6)]
+    arrays = [memory.empty((size,), np.dtype(np.uint8)) for size in sizes]
+    while arrays:
+        arrays.pop(0)
+    assert [piece.nbytes for piece in memory._free] == sizes[2:], "the latest ones"
 
 
 def test_threads_that_take_and_leave_memory_share_none(nothing_kept):

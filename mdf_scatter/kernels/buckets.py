@@ -21,7 +21,7 @@ from mdf_scatter.kernels.large import (
     reduction_of,
     run_in_parts,
 )
-from mdf_scatter.kernels.memory import MOST, room, scratch
+from mdf_scatter.kernels.memory import SCRATCH, room, scratch
 from mdf_scatter.kernels.threads import PIECES, parts_for
 
 Array = npt.NDArray[Any]
@@ -39,7 +39,7 @@ BLOCK = 1 << 19
 CHUNK = 1 << 16
 """Updates that are sorted at once, in the cache of a core."""
 
-BATCH = MOST - MOST // 8
+BATCH = SCRATCH - SCRATCH // 8
 """Bytes of updates, and their places, that are sorted before they are reduced."""
 
 FEW, MANY = 16, 4096
@@ -74,10 +74,11 @@ def elements_of(size: int, count: int) -> Frame:
     return Frame(size, 1, np.zeros(1, np.int64), np.empty(0, np.int64), 1, count)
 
 
-def suits(out: Array, indices: Array, updates: Array) -> bool:
-    """Tell whether updates are many, and go to places far from each other."""
+def suits(out: Array, indices: Array, updates: Array, spread: int | None = None) -> bool:
+    """Tell whether updates are many and go far: anywhere in `spread` elements, or in all there are."""
     buckets = _count(out)
-    is_beyond = out.nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets
+    nbytes = out.nbytes if spread is None else spread * out.itemsize
+    is_beyond = nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets
     is_known = is_movable(out.dtype) and indices.dtype in (np.int64, np.int32)
     return is_beyond and is_known and is_large(updates.size, out, indices, updates)
 

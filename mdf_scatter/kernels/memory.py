@@ -18,16 +18,16 @@ from mdf_scatter.kernels.codes import LINE
 
 Array = npt.NDArray[Any]
 
-LEAST, MOST = 1 << 22, 1 << 27
-"""Bytes from and up to which memory is kept: below, the C library keeps it itself."""
+LEAST, MOST = 1 << 22, 1 << 29
+"""Bytes from which on memory is kept, as below the C library keeps it itself; and of all that is kept."""
 
-KEPT = 2
-"""How many pieces of memory of results are kept at most, the latest ones: 256 MB."""
+SCRATCH = 1 << 27
+"""Bytes up to which memory of what goes on between is kept."""
 
 ROOM = 1 << 25
 """Bytes up to which a thread keeps its room."""
 
-_free: deque[Array] = deque(maxlen=KEPT)
+_free: deque[Array] = deque()
 _free_scratch: deque[Array] = deque(maxlen=1)
 _rooms = local()
 
@@ -54,7 +54,7 @@ def scratch(*parts: tuple[int, npt.DTypeLike]) -> tuple[Array, ...]:
     One piece of memory is kept for all: 128 MB.
     """
     nbytes = sum(_whole_lines(count * np.dtype(dtype).itemsize) for count, dtype in parts)
-    if not is_kept(nbytes):
+    if not LEAST <= nbytes <= SCRATCH:
         return tuple(np.empty(count, dtype) for count, dtype in parts)
     try:
         memory = _free_scratch.popleft()
@@ -87,12 +87,17 @@ class _Lent:
         self._memory, self._free = memory, free
 
     def __del__(self) -> None:
+        # Threads call this at once, and arrays are deleted at any time: each step is one of the deque.
         self._free.append(self._memory)
+        while sum(memory.nbytes for memory in list(self._free)) > MOST:
+            try:
+                self._free.popleft()
+            except IndexError:
+                return
 
 
 def _take(nbytes: int) -> Array:
-    # Threads call this at once, and arrays are deleted at any time: every step is a single one of the deque.
-    for _ in range(KEPT):
+    for _ in range(len(_free)):
         try:
             memory = _free.popleft()
         except IndexError:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import HALVES
+from mdf_scatter.dtypes import BFLOAT16, HALVES
 from mdf_scatter.kernels import buckets, vectorized
 from mdf_scatter.kernels.codes import AHEAD, CODES, LINE
 from mdf_scatter.kernels.large import (
@@ -181,6 +181,9 @@ def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reducti
     """Reduce `updates` into rows of `data`, which `out` holds already if it is None."""
     is_moved = reduction == "none"
     is_half = out.dtype in HALVES and not is_moved
+    if is_half and out.shape[1] > 1 and is_large(updates.size, out, rows, np.ascontiguousarray(updates)):
+        _pull_halves(out, data, rows, np.ascontiguousarray(updates), reduction)
+        return
     if data is not None and not is_half and _is_pulled(out, data, rows, updates):
         _pull(out, data, rows, updates, reduction)
         return
@@ -223,6 +226,22 @@ def _pull(out: Array, data: Array, rows: Rows, updates: Array, reduction: str) -
         return (*tables, starts, order, own, nothing, width, code, lead)
 
     run_in_parts("rows.pull_rows", arguments, height, parts_for(out.nbytes, PIECES))
+
+
+def _pull_halves(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
+    """Do as `_pull` for float16 and bfloat16, in float32; what `out` holds, it may change in place."""
+    height, width = out.shape
+    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
+    run("rows.group_updates", rows, starts, order)
+    tables = [bits(flat(table)) for table in (out, out if data is None else data, updates)]
+    nothing = np.zeros(width, np.uint16)
+    kind = int(data is None), int(out.dtype == BFLOAT16)
+    settings = (width, *kind, CODES[reduction], lead_of(tables[0]))
+
+    def arguments() -> tuple[Array | int, ...]:
+        return (*tables, starts, order, *room((width, np.float32), (width, np.uint16)), nothing, *settings)
+
+    run_in_parts("rows.pull_half_rows", arguments, height, parts_for(out.nbytes, PIECES))
 
 
 def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -137,7 +138,8 @@ def _scatter(
 ) -> Array:
     indices, updates, axis = _read(data, indices, updates, axis)
     is_wide = reduction == "mean" or not include_self
-    if not is_wide and buckets.suits(data, indices, updates):
+    spread = math.prod(data.shape[axis:])
+    if not is_wide and buckets.suits(data, indices, updates, spread):
         frame = frame_of(indices.shape, data.shape, axis)
         result = scatter_far(NAME, data, indices, updates, reduction, frame, out)
         if result is not None:

@@ -11,8 +11,14 @@ from numba.extending import intrinsic
 
 from mdf_scatter.kernels.compiled import part
 
-HIDDEN = 0x38800000
-"""The bits of 2 ** -14, the least normal float16."""
+LEAST = 0x38800000
+"""The bits of 2 ** -14, the least normal float16, in float32."""
+
+HALF_INFINITY = 0x0F800000
+"""The bits of a float16's infinity, where a float32 has them."""
+
+REBIASED = 0x77800000
+"""The bits of 2 ** 112: the exponents of a float32 begin that much lower."""
 
 INFINITY = 0x7F800000
 """The bits of infinity, in float32."""
@@ -38,6 +44,9 @@ def bits_of(context, number):
     return types.uint32(types.float32), emit
 
 
+# Neither of the two below branches, and so loops of them compute several at once.
+
+
 @part
 def widened(half, is_bfloat):
     """Return the float32 of a half, uint16, which is bfloat16 or float16."""
@@ -46,12 +55,9 @@ def widened(half, is_bfloat):
         return float_of(np.uint32(bits << np.uint32(16)))
     sign = np.uint32(bits & np.uint32(0x8000)) << np.uint32(16)
     rest = np.uint32(bits & np.uint32(0x7FFF)) << np.uint32(13)  # exponent and fraction, where they belong
-    exponent = np.uint32(rest & np.uint32(0x0F800000))
-    if exponent == 0:  # zero, or below the normal numbers: a fraction of 2 ** -14
-        small = float_of(np.uint32(rest + np.uint32(HIDDEN))) - float_of(np.uint32(HIDDEN))
-        return float_of(np.uint32(bits_of(small) | sign))
-    bias = np.uint32((255 - 31) << 23) if exponent == np.uint32(0x0F800000) else np.uint32((127 - 15) << 23)
-    return float_of(np.uint32((rest + bias) | sign))
+    rebiased = bits_of(float_of(rest) * float_of(np.uint32(REBIASED)))
+    special = np.uint32(INFINITY) if rest >= np.uint32(HALF_INFINITY) else np.uint32(0)
+    return float_of(np.uint32(rebiased | special | sign))
 
 
 @part
@@ -60,18 +66,16 @@ def narrowed(number, is_bfloat):
     bits = bits_of(number)
     sign = np.uint32(bits & np.uint32(0x80000000)) >> np.uint32(16)
     rest = np.uint32(bits & np.uint32(0x7FFFFFFF))
+    is_nan = rest > np.uint32(INFINITY)
     if is_bfloat:
-        if rest > np.uint32(INFINITY):
-            return np.uint16(sign | np.uint32(0x7FC0))
         odd = np.uint32(rest >> np.uint32(16)) & np.uint32(1)
-        return np.uint16(sign | np.uint32((rest + np.uint32(0x7FFF) + odd) >> np.uint32(16)))
-    if rest > np.uint32(INFINITY):
-        return np.uint16(sign | np.uint32(0x7E00) | np.uint32((rest >> np.uint32(13)) & np.uint32(0x03FF)))
-    if rest >= np.uint32(0x477FF000):  # 65520, from which on the nearest is infinity
-        return np.uint16(sign | np.uint32(0x7C00))
-    if rest < np.uint32(HIDDEN):
-        # 0.5 has as many bits below it as those halves: to add it rounds, and leaves them in its fraction.
-        return np.uint16(sign | np.uint32(bits_of(float_of(rest) + np.float32(0.5)) - np.uint32(0x3F000000)))
+        rounded = np.uint32(rest + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+        return np.uint16(sign | (np.uint32(0x7FC0) if is_nan else rounded))
     odd = np.uint32(rest >> np.uint32(13)) & np.uint32(1)
-    rounded = np.uint32(rest - np.uint32((127 - 15) << 23) + np.uint32(0x0FFF) + odd)
-    return np.uint16(sign | np.uint32(rounded >> np.uint32(13)))
+    rounded = np.uint32(rest - np.uint32((127 - 15) << 23) + np.uint32(0x0FFF) + odd) >> np.uint32(13)
+    # 0.5 has as many bits below it as the least halves: to add it rounds, and leaves them in its fraction.
+    small = bits_of(float_of(rest) + np.float32(0.5)) - np.uint32(0x3F000000)
+    nearest = np.uint32(small) if rest < np.uint32(LEAST) else rounded
+    nearest = np.uint32(0x7C00) if rest >= np.uint32(0x477FF000) else nearest  # from 65520 on
+    payload = np.uint32(0x7E00) | (np.uint32(rest >> np.uint32(13)) & np.uint32(0x03FF))
+    return np.uint16(sign | (payload if is_nan else nearest))

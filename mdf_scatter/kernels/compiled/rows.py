@@ -6,6 +6,7 @@ import numpy as np
 
 from mdf_scatter.kernels.codes import AHEAD, NONE
 from mdf_scatter.kernels.compiled import combine, kernel, part, prefetch_elements, stream
+from mdf_scatter.kernels.compiled.halves import narrowed, widened
 
 NEAR = 2
 """Rows that are asked for before they are needed: their places are known, but not to the processor."""
@@ -115,6 +116,48 @@ def pull_rows(out, data, updates, starts, order, room, zeros, width, reduction, 
                 for column in range(width):
                     room[column] = combine(reduction, room[column], terms[np.uintp(term + column)])
             stream(out, place, room, 0, width, lead)
+
+
+@kernel
+def pull_half_rows(
+    out,
+    data,
+    updates,
+    starts,
+    order,
+    room,
+    narrow,
+    zeros,
+    width,
+    in_place,
+    is_bfloat,
+    reduction,
+    lead,
+    first,
+    last,
+):
+    """Do as `pull_rows` for float16 or bfloat16, as their bits: in float32, and round once.
+
+    `room`, (S,), is float32, and `narrow` is as long; `data` is `out` itself where that is changed in place.
+    """
+    rows, row_step = (data, width) if len(data) > 0 else (zeros, 0)
+    terms, term_step = (updates, width) if len(updates) > 0 else (zeros, 0)
+    for row in range(first, last):
+        place, begin, end = row * width, np.int64(starts[row]), np.int64(starts[row + 1])
+        if begin == end:
+            if not in_place:
+                stream(out, place, rows, row * row_step, width, lead)
+            continue
+        for column in range(width):
+            room[column] = widened(rows[np.uintp(row * row_step + column)], is_bfloat)
+        for number in range(begin, end):
+            term = np.int64(order[np.uintp(number)]) * term_step
+            for column in range(width):
+                update = widened(terms[np.uintp(term + column)], is_bfloat)
+                room[column] = combine(reduction, room[column], update)
+        for column in range(width):
+            narrow[column] = narrowed(room[column], is_bfloat)
+        stream(out, place, narrow, 0, width, lead)
 
 
 @kernel
