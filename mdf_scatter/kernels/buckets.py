@@ -1,4 +1,4 @@
-"""Elements reduced at random places of what is beyond the cache: see `compiled.buckets`."""
+"""Elements, or short rows, reduced at random places of what is beyond the cache: see `compiled.buckets`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.dtypes import BFLOAT16, HALVES
-from mdf_scatter.kernels.codes import CODES, OUTSIDE
+from mdf_scatter.kernels.codes import CODES, LINE, OUTSIDE
 from mdf_scatter.kernels.indices import inspect
 from mdf_scatter.kernels.large import (
     bits,
@@ -59,6 +59,7 @@ class Frame:
         after: (width,), or (0,) where all are 0.
         length: Indices along the axis.
         width: Indices beside each other.
+        span: Elements of a row, where it is rows that are indexed and counted.
     """
 
     size: int
@@ -67,18 +68,29 @@ class Frame:
     after: Positions
     length: int
     width: int
+    span: int = 1
 
 
-def elements_of(size: int, count: int) -> Frame:
-    """Return the frame of `count` indices of elements of a flat array of some size."""
-    return Frame(size, 1, np.zeros(1, np.int64), np.empty(0, np.int64), 1, count)
+def rows_of(size: int, count: int, span: int) -> Frame:
+    """Return the frame of `count` indices of rows of `span` elements, of which there are `size`."""
+    return Frame(size, 1, np.zeros(1, np.int64), np.empty(0, np.int64), 1, count, span)
 
 
-def suits(out: Array, indices: Array, updates: Array, spread: int | None = None) -> bool:
-    """Tell whether updates are many and go far: anywhere in `spread` elements, or in all there are."""
-    buckets = _count(out)
+def suits(out: Array, indices: Array, updates: Array, span: int = 1, spread: int | None = None) -> bool:
+    """Tell whether a call is for buckets: whether updates are short, many, and go far.
+
+    Args:
+        out: As for `scatter`, as the two below.
+        indices: One for each `span` updates.
+        updates: Of any shape.
+        span: Elements of a row.
+        spread: Elements among which those are that indices near each other name; None for all there are.
+    """
+    if span * out.itemsize >= LINE or (span > 1 and out.dtype in HALVES):
+        return False
+    buckets = _count(out, span)
     nbytes = out.nbytes if spread is None else spread * out.itemsize
-    is_beyond = nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets
+    is_beyond = nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets * span
     is_known = is_movable(out.dtype) and indices.dtype in (np.int64, np.int32)
     return is_beyond and is_known and is_large(updates.size, out, indices, updates)
 
@@ -92,7 +104,7 @@ def scatter(
         out: T[...], C-contiguous.
         data: T[...], of as many elements, C-contiguous or `zeros`; None where `out` holds it already.
         indices: int64[...] or int32[...].
-        updates: T[...], one for each index.
+        updates: T[...], a row for each index.
         reduction: One of `REDUCTIONS`.
         frame: What indices mean.
 
@@ -103,28 +115,28 @@ def scatter(
     target, source, terms = seen(out.reshape(-1)), None, seen(updates.reshape(-1))
     if data is not None:
         source = seen(flat(data))
-    batch = max(1, BATCH // ((2 + out.itemsize) * CHUNK)) * CHUNK
+    batch = max(1, BATCH // ((2 + out.itemsize * frame.span) * CHUNK)) * CHUNK
     if out.dtype in HALVES and reduction != "none":
-        batch = max(1, len(terms))  # each batch would round
+        batch = max(1, indices.size)  # each batch would round
     where = indices.reshape(-1)
-    if batch < len(terms) and inspect(indices, frame.size) & OUTSIDE:
+    if batch < len(where) and inspect(indices, frame.size) & OUTSIDE:
         return False
-    for begin in range(0, len(terms), batch):
-        end = min(begin + batch, len(terms))
-        pieces = _sorted(where[begin:end], terms[begin:end], begin, out, frame)
+    for begin in range(0, len(where), batch):
+        end = min(begin + batch, len(where))
+        pieces = _sorted(where[begin:end], terms[begin * frame.span : end * frame.span], begin, out, frame)
         if pieces is None:
             return False
-        _reduce(target, source, pieces, reduction, out.dtype)
+        _reduce(target, source, pieces, reduction, out.dtype, frame.span)
         source = None
     return True
 
 
-def _count(out: Array) -> int:
-    return -(-out.size >> _shift(out.itemsize))
+def _count(out: Array, span: int) -> int:
+    return -(-(out.size // span) >> _shift(out, span))
 
 
-def _shift(itemsize: int) -> int:
-    return min(SHIFT, (BLOCK // itemsize).bit_length() - 1)
+def _shift(out: Array, span: int) -> int:
+    return min(SHIFT, (BLOCK // (span * out.itemsize)).bit_length() - 1)
 
 
 def _sorted(
@@ -134,16 +146,17 @@ def _sorted(
 
     None, if an index is out of range.
     """
-    count, buckets, chunks = len(updates), _count(out), -(-len(updates) // CHUNK)
+    count, span, chunks = len(indices), frame.span, -(-len(indices) // CHUNK)
+    buckets = _count(out, span)
     where, terms, numbers = scratch(
-        (count, np.uint16), (count, updates.dtype), ((buckets + 1) * chunks, np.uint32)
+        (count, np.uint16), (count * span, updates.dtype), ((buckets + 1) * chunks, np.uint32)
     )
     starts, moved = numbers.reshape(buckets + 1, chunks), bits(updates)
 
     def arguments() -> tuple[Array | int, ...]:
         ends, numbered = room((buckets, np.uint32), (CHUNK, np.uint32))
         named = (frame.size, frame.step, frame.before, frame.after, frame.length, frame.width)
-        sorted_ = (_shift(out.itemsize), CHUNK, where, bits(terms), starts, ends, numbered)
+        sorted_ = (span, _shift(out, span), CHUNK, where, bits(terms), starts, ends, numbered)
         return (indices, moved, begin, *named, *sorted_)
 
     parts = min(chunks, parts_for(updates.nbytes + indices.nbytes, PIECES))
@@ -157,11 +170,11 @@ def _reduce(
     pieces: tuple[Array, Array, Array],
     reduction: str,
     dtype: np.dtype[Any],
+    span: int,
 ) -> None:
-    buckets, shift, lead = len(pieces[2]) - 1, _shift(out.itemsize), lead_of(out)
+    buckets, shift, lead = len(pieces[2]) - 1, _shift(out, span), lead_of(out)
     code = CODES[reduction_of(reduction, dtype)]
-    height = min(len(out), 1 << shift)
-
+    height = min(len(out), span << shift)
     parts = min(buckets, parts_for(out.nbytes, PIECES))
     if dtype in HALVES and reduction != "none":
 
@@ -171,11 +184,13 @@ def _reduce(
             return (out, source, *pieces, wide, narrow, is_bfloat, code, shift, CHUNK, lead)
 
         run_in_parts("buckets.reduce_half_buckets", halves, buckets, parts)
-    elif data is None:
-        run_in_parts("buckets.reduce_buckets", lambda: (out, *pieces, code, shift, CHUNK), buckets, parts)
-    else:
+        return
+    settings = (span, code, shift, CHUNK)
+    if data is None:
+        run_in_parts("buckets.reduce_buckets", lambda: (out, *pieces, *settings), buckets, parts)
+        return
 
-        def arguments() -> tuple[Array | int, ...]:
-            return (out, data, *pieces, *room((height, out.dtype)), code, shift, CHUNK, lead)
+    def arguments() -> tuple[Array | int, ...]:
+        return (out, data, *pieces, *room((height, out.dtype)), *settings, lead)
 
-        run_in_parts("buckets.rebuild_buckets", arguments, buckets, parts)
+    run_in_parts("buckets.rebuild_buckets", arguments, buckets, parts)

@@ -188,8 +188,8 @@ def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reducti
         _pull(out, data, rows, updates, reduction)
         return
     updates = np.ascontiguousarray(updates)
-    if out.shape[1] == 1 and buckets.suits(out, rows, updates):
-        frame = buckets.elements_of(len(out), len(rows))
+    if buckets.suits(out, rows, updates, out.shape[1]):
+        frame = buckets.rows_of(len(out), len(rows), out.shape[1])
         buckets.scatter(out, data, rows, updates, reduction, frame)
         return
     if data is not None:

@@ -67,9 +67,9 @@ def scatter_slices(
         out: Where the result goes; it may be `data`.
     """
     indices, width, terms = _read_shapes(names, data, indices, updates)
-    is_flat = width == 1 and indices.shape[-1] == 1 and reduction != "mean" and include_self
-    if is_flat and buckets.suits(data, indices, terms):
-        frame = buckets.elements_of(data.size, terms.size)
+    is_plain = width and indices.shape[-1] == 1 and reduction != "mean" and include_self
+    if is_plain and buckets.suits(data, indices, terms, width):
+        frame = buckets.rows_of(len(data), indices.size, width)
         result = scatter_far(names.op, data, indices, terms, reduction, frame, out)
         if result is not None:
             return result
@@ -194,13 +194,13 @@ def scatter_far(
     frame: buckets.Frame,
     out: Array | None,
 ) -> Array | None:
-    """Return `data` with many updates reduced into elements of it, where these are far from each other.
+    """Return `data` with many updates reduced into elements or short rows of it, far from each other.
 
     Args:
         op: Name of the operator, for messages.
         data: T[...], which `buckets.suits`, with the two below.
         indices: int[...]; whether they are in range is found on the way.
-        updates: T[...], one for each index.
+        updates: T[...], a row for each index.
         reduction: One of `REDUCTIONS`.
         frame: What indices mean.
         out: Where the result goes; it may be `data`.

@@ -139,7 +139,7 @@ def _scatter(
     indices, updates, axis = _read(data, indices, updates, axis)
     is_wide = reduction == "mean" or not include_self
     spread = math.prod(data.shape[axis:])
-    if not is_wide and buckets.suits(data, indices, updates, spread):
+    if not is_wide and buckets.suits(data, indices, updates, spread=spread):
         frame = frame_of(indices.shape, data.shape, axis)
         result = scatter_far(NAME, data, indices, updates, reduction, frame, out)
         if result is not None:

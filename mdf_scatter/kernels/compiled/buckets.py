@@ -1,4 +1,4 @@
-"""Elements at random places of what is beyond the cache, a bucket at a time.
+"""Elements, or short rows of them, at random places of what is beyond the cache, a bucket at a time.
 
 To go to a random place of a large array takes a memory access, which is as long as hundreds of additions.
 So updates are sorted first, by the bucket that their place is in: a bucket is a stretch of the array that
@@ -38,6 +38,14 @@ def number_places(indices, begin, end, earlier, size, step, before, after, lengt
     return outside >= 0
 
 
+@part
+def take_target(bucket, begin, ends):
+    """Return where the next update of a bucket goes, in a chunk that begins there."""
+    target = ends[np.uintp(bucket)]
+    ends[np.uintp(bucket)] = target + np.uint32(1)
+    return np.uintp(begin) + target
+
+
 @kernel
 def sort_updates(
     indices,
@@ -49,6 +57,7 @@ def sort_updates(
     after,
     length,
     width,
+    span,
     shift,
     chunk,
     where,
@@ -63,7 +72,7 @@ def sort_updates(
 
     Args:
         indices: (N,); see `number_places` for what they name.
-        updates: (N,).
+        updates: (N * span,).
         earlier: Indices before these ones, of which they are a part.
         size: Size of the indexed axis.
         step: Elements from one index to the next.
@@ -71,10 +80,11 @@ def sort_updates(
         after: (width,) or (0,), elements after.
         length: Indices along the axis.
         width: Indices beside each other.
-        shift: A bucket has `1 << shift` elements, at most 65536.
+        span: Elements that an index names: what is counted above, and in places, are rows of so many.
+        shift: A bucket has `1 << shift` rows, at most 65536.
         chunk: Updates of a chunk.
         where: (N,), uint16; places in their bucket after.
-        terms: (N,), dtype of `updates`; the updates after.
+        terms: (N * span,), dtype of `updates`; the updates after.
         starts: (buckets + 1, chunks), uint32; where in a chunk the updates of a bucket begin, after.
         ends: (buckets,), uint32; room for it.
         places: (chunk,), uint32; room for it.
@@ -98,60 +108,76 @@ def sort_updates(
             starts[bucket, own] = total
             total += count
         starts[buckets, own] = total
+        if span == 1:  # what takes the most time, as below, is to be without an inner loop
+            for number in range(end - begin):
+                place = places[np.uintp(number)]
+                target = take_target(place >> shifted, begin, ends)
+                where[target] = place & inside
+                terms[target] = updates[np.uintp(begin + number)]
+            continue
         for number in range(end - begin):
             place = places[np.uintp(number)]
-            bucket = np.uintp(place >> shifted)
-            target = ends[bucket]
-            ends[bucket] = target + np.uint32(1)
-            where[np.uintp(begin) + target] = place & inside
-            terms[np.uintp(begin) + target] = updates[np.uintp(begin + number)]
+            target = take_target(place >> shifted, begin, ends)
+            where[target] = place & inside
+            for element in range(span):
+                source = np.uintp((begin + number) * span + element)
+                terms[target * np.uintp(span) + np.uintp(element)] = updates[source]
     return 0
 
 
 @part
-def reduce_bucket(elements, start, bucket, where, terms, starts, chunk, reduction):
+def reduce_bucket(elements, start, bucket, where, terms, starts, span, chunk, reduction):
     """Reduce the updates of a bucket into its elements, which begin at `start`, in order."""
     for own in range(starts.shape[1]):
         begin = own * chunk + np.int64(starts[bucket, own])
-        for number in range(begin, own * chunk + np.int64(starts[bucket + 1, own])):
-            place = np.uintp(start) + where[np.uintp(number)]
-            elements[place] = combine(reduction, elements[place], terms[np.uintp(number)])
+        end = own * chunk + np.int64(starts[bucket + 1, own])
+        if span == 1:
+            for number in range(begin, end):
+                place = np.uintp(start) + where[np.uintp(number)]
+                elements[place] = combine(reduction, elements[place], terms[np.uintp(number)])
+            continue
+        for number in range(begin, end):
+            place = np.uintp(start) + where[np.uintp(number)] * np.uintp(span)
+            term = np.uintp(number * span)
+            for element in range(span):
+                to = place + np.uintp(element)
+                elements[to] = combine(reduction, elements[to], terms[term + np.uintp(element)])
 
 
 @kernel
-def rebuild_buckets(out, data, where, terms, starts, room, reduction, shift, chunk, lead, first, last):
-    """Write buckets first..last-1 of `out`: what updates make of those of `data`, both (R,).
+def rebuild_buckets(out, data, where, terms, starts, room, span, reduction, shift, chunk, lead, first, last):
+    """Write buckets first..last-1 of `out`: what updates make of those of `data`, both (R * span,).
 
     `data` is (0,) where all of it is 0. A bucket is read and written once, past the cache; `room`,
-    (1 << shift,), is where it is in between.
+    (span << shift,), is where it is in between.
     """
     for bucket in range(first, last):
-        start = bucket << shift
-        count = min(1 << shift, len(out) - start)
+        start = (bucket << shift) * span
+        count = min(span << shift, len(out) - start)
         for number in range(count):
             room[np.uintp(number)] = data[np.uintp(start + number)] if len(data) > 0 else 0
-        reduce_bucket(room, 0, bucket, where, terms, starts, chunk, reduction)
+        reduce_bucket(room, 0, bucket, where, terms, starts, span, chunk, reduction)
         stream(out, start, room, 0, count, lead)
 
 
 @kernel
-def reduce_buckets(out, where, terms, starts, reduction, shift, chunk, first, last):
-    """Reduce updates into buckets first..last-1 of `out` (R,), in place."""
+def reduce_buckets(out, where, terms, starts, span, reduction, shift, chunk, first, last):
+    """Reduce updates into buckets first..last-1 of `out` (R * span,), in place."""
     for bucket in range(first, last):
-        start = bucket << shift
-        count, updates = min(1 << shift, len(out) - start), np.int64(0)
+        start = (bucket << shift) * span
+        count, updates = min(span << shift, len(out) - start), np.int64(0)
         for own in range(starts.shape[1]):
             updates += np.int64(starts[bucket + 1, own]) - np.int64(starts[bucket, own])
         if updates * LINE > count * out.itemsize:  # where most lines are met, they come faster in order
             prefetch_elements(out, start, count)
-        reduce_bucket(out, start, bucket, where, terms, starts, chunk, reduction)
+        reduce_bucket(out, start, bucket, where, terms, starts, span, chunk, reduction)
 
 
 @kernel
 def reduce_half_buckets(
     out, data, where, terms, starts, room, narrow, is_bfloat, reduction, shift, chunk, lead, first, last
 ):
-    """Do as `rebuild_buckets` for float16 or bfloat16, as their bits: in float32, and round once.
+    """Do as `rebuild_buckets` for elements of float16 or bfloat16, as their bits: in float32, rounded once.
 
     `room`, (1 << shift,), is float32, and `narrow` is as long; `data` may be `out` itself.
     """
