@@ -23,8 +23,13 @@ a row gets the same arrays; the calls take turns and the median counts. Our answ
 that of NumPy's own sequential loops (in float32 for float16 and bfloat16); the others', who may add in any
 order, and gradients have to be close. `/ floor` is ours over the time in which the bytes that must move can
 be copied; elements at random places cost their whole cache line in this count only where the result is
-`out=data`. A result of 4 to 128 MB is made in memory that an earlier one of its size left, where there is
-some: two pieces of it are kept, 256 MB at most.
+`out=data`.
+
+Inputs of 65,536 elements and more go through loops that numba compiles, for each dtype: that takes a second
+or two, once, as their machine code is kept, in NUMBA_CACHE_DIR if that is set, else beside the package, else
+in the user's cache directory. A process that finds it there does not import numba. NUMBA_DISABLE_JIT=1, or no
+numba, leaves all to NumPy, with the same bits. Results of 4 to 512 MB are made in memory that earlier ones
+left; at most 512 MB of it is kept, and 128 MB for what goes on between.
 
 A row of a graph is one evaluation of it, ours in a `Runner`. In onnxruntime the same graph, exported, takes
 the cache as an input and gives it as an output, which is fed back; `onnxruntime, bound` has all of them bound

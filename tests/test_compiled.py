@@ -42,8 +42,6 @@ def all_cores():
 def always(request, monkeypatch, all_cores):
     """Use the compiled loops for inputs of every size, as within the cache or as beyond, and divide all."""
     monkeypatch.setattr(large, "LARGE", 1)
-    monkeypatch.setattr(rows, "CACHE", 0)
-    monkeypatch.setattr(rows, "THREADS_OF_NARROW_ROWS", 2)
     monkeypatch.setattr(threads, "PART", 1)
     monkeypatch.setattr(along, "TABLE", 0)
     if request.param == "beyond":

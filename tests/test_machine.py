@@ -86,7 +86,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _only_these_loops(source, monkeypatch):
     monkeypatch.syspath_prepend(source.parent)
-    for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT"):
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK", "NUMBA_OPT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(source.parent / "user"))
     yield
@@ -351,9 +351,19 @@ def test_places_that_cannot_be_written(monkeypatch, tmp_path, compilations):
     assert compilations == ["walk"] * 3
 
 
-@pytest.mark.parametrize(("value", "available"), [("1", False), ("0", True), ("", True)])
-def test_disabled(monkeypatch, loops, value, available):
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", value)
+@pytest.mark.parametrize(
+    ("name", "value", "available"),
+    [
+        ("NUMBA_DISABLE_JIT", "1", False),
+        ("NUMBA_DISABLE_JIT", "0", True),
+        ("NUMBA_DISABLE_JIT", "", True),
+        ("NUMBA_BOUNDSCHECK", "1", False),
+        ("NUMBA_OPT", "0", False),
+        ("NUMBA_OPT", "2", True),
+    ],
+)
+def test_disabled(monkeypatch, loops, name, value, available):
+    monkeypatch.setenv(name, value)
     assert loops.available() is available
 
 

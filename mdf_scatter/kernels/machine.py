@@ -33,6 +33,9 @@ from mdf_scatter.kernels.compiler import Entry, Kind, compiled, loaded, processo
 
 Argument = npt.NDArray[Any] | int
 
+DEBUGGING = (("NUMBA_DISABLE_JIT", ("1",)), ("NUMBA_BOUNDSCHECK", ("1",)), ("NUMBA_OPT", ("0",)))
+"""Settings of numba under which it compiles nothing, or what needs numba when it runs."""
+
 DIGEST = 16
 """Bytes of the digest at the end of a file: to load code that is damaged may end the process."""
 
@@ -122,7 +125,7 @@ class Machine:
         return entry(struct.pack(f"{len(words)}q", *words))
 
     def _is_available(self) -> bool:
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or find_spec("numba") is None:
+        if find_spec("numba") is None or any(os.environ.get(name) in values for name, values in DEBUGGING):
             return False
         try:
             if not any(any(folder.glob(f"*-{self._stamp}.o")) for folder in self._folders):

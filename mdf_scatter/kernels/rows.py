@@ -29,20 +29,14 @@ from mdf_scatter.kernels.large import (
 )
 from mdf_scatter.kernels.machine import run
 from mdf_scatter.kernels.memory import LEAST, empty, is_kept, room, scratch
-from mdf_scatter.kernels.threads import PIECES, in_parts, num_threads, parts_for
+from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool]
 
-THREADS_OF_NARROW_ROWS = 4
-"""Threads from which on narrow rows are divided: two only just make up for each looking at all updates."""
-
 STREAMED = 1 << 25
 """Bytes from which on a result goes past the cache: it would not stay there."""
-
-CACHE = 1 << 22
-"""Bytes of a result up to which narrow rows are not divided: there an update costs less than a look."""
 
 
 def scatter_rows(
@@ -253,12 +247,11 @@ def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
     if width == 1:
         run("elements.reduce_elements", out.reshape(-1), rows, updates.reshape(-1), code)
         return
-    parts = parts_for(updates.nbytes)
     is_wide = width * out.itemsize >= LINE
-    if not is_wide and (num_threads() < THREADS_OF_NARROW_ROWS or out.nbytes < CACHE):
-        parts = 1
+    # To tell whose a narrow row is, in each thread, takes as long as to reduce it.
+    parts = parts_for(updates.nbytes) if is_wide else 1
+    target, terms = out.reshape(-1), updates.reshape(-1)
     if reduction == "none" and is_wide and out.nbytes >= STREAMED:
-        target, terms = out.reshape(-1), updates.reshape(-1)
         lead = lead_of(target)
 
         def put() -> tuple[Array | int, ...]:
@@ -268,7 +261,7 @@ def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
         return
 
     def arguments() -> tuple[Array | int, ...]:
-        return (out, rows, updates, *room((AHEAD, np.uint32)), code)
+        return (target, rows, terms, *room((AHEAD, np.uint32)), width, code)
 
     run_in_parts("rows.reduce_rows", arguments, height, parts)
 

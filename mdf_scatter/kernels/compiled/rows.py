@@ -28,17 +28,23 @@ def find_own(rows, first, last, own):
 
 
 @kernel
-def reduce_rows(out, rows, updates, own, reduction, first, last):
-    """Reduce `updates` (N, S) into those rows of `out` (R, S) that are in first..last-1, in order.
+def reduce_rows(out, rows, updates, own, width, reduction, first, last):
+    """Reduce `updates` (N * S,) into those rows of `out` (R * S,) that are in first..last-1, in order.
 
     `own`, (AHEAD,), is room for it.
     """
+    asked = min(width, BEGINNING // out.itemsize)
     for start in range(0, len(rows), AHEAD):
-        near_rows, near_updates = rows[start : start + AHEAD], updates[start : start + AHEAD]
-        for number in own[: find_own(near_rows, first, last, own)]:
-            elements, terms = out[np.uintp(near_rows[number])], near_updates[np.uintp(number)]
-            for column in range(len(elements)):
-                elements[column] = combine(reduction, elements[column], terms[column])
+        near_rows = rows[start : start + AHEAD]
+        count = np.int64(find_own(near_rows, first, last, own))
+        for number in range(count):
+            far = np.int64(near_rows[np.uintp(own[np.uintp(min(number + NEAR, count - 1))])])
+            prefetch_elements(out, far * width, asked)
+            update = np.int64(own[np.uintp(number)])
+            place, term = np.int64(near_rows[np.uintp(update)]) * width, (start + update) * width
+            for column in range(width):
+                to = np.uintp(place + column)
+                out[to] = combine(reduction, out[to], updates[np.uintp(term + column)])
 
 
 @kernel
