@@ -24,6 +24,7 @@ from mdf_scatter.ops.gather_elements import gather_elements
 from mdf_scatter.ops.gather_nd import gather_nd
 from mdf_scatter.ops.scatter_elements import scatter_elements
 from mdf_scatter.ops.scatter_nd import scatter_nd
+from mdf_scatter.ops.tf_scatter_nd import tf_scatter_nd
 from mdf_scatter.ops.vjp import vjp
 
 pytestmark = pytest.mark.skipif(not machine.available(), reason="numba is not installed")
@@ -123,6 +124,31 @@ def test_loops_over_columns_equal_reference(always, reduction):
 def test_loops_over_columns_equal_reference_for_every_dtype(always, dtype):
     for reduction in reductions_of(dtype):
         check_columns(np.random.default_rng(7), dtype, reduction)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128"])
+@pytest.mark.parametrize("width", [1, 3, 40])
+def test_sums_from_zeros_and_gradients_are_the_same_by_loops(always, monkeypatch, dtype, width):
+    rng = np.random.default_rng(width)
+    data, updates = (rng.normal(size=(size, width)).astype(dtype) for size in (30, 70))
+    indices = rng.integers(-30, 30, (70, 1))
+    calls = [
+        lambda: (tf_scatter_nd(indices, updates, [30, width]),),
+        lambda: vjp("GatherND", updates, data, indices),
+        lambda: vjp("ScatterND", data, data, indices, updates),
+        lambda: vjp("ScatterND", data, data, indices, updates, reduction="add", include_self=False),
+        lambda: vjp("ScatterElements", updates[:30], data, indices[:30] % 30 - 15, updates[:30, :1]),
+        lambda: vjp("tf::scatter_nd", data, indices, updates, [30, width]),
+    ]
+    by_loops = []
+    for count in (1, 3):
+        set_num_threads(count)
+        by_loops.append([call() for call in calls])
+    monkeypatch.setattr(large, "LARGE", sys.maxsize)
+    for call, *results in zip(calls, *by_loops, strict=True):
+        for result in results:
+            for found, expected in zip(result, call(), strict=True):
+                assert (found is None and expected is None) or same(found, expected)
 
 
 @pytest.mark.parametrize("height", [1, 63, 64, 65, 1000, 10**6])

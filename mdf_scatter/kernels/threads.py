@@ -126,7 +126,8 @@ class _Places:
         """Run `work()` in this thread; if another one runs on its processor, one of the two is moved."""
         if _processor_of is not None:
             own, here = get_native_id(), _processor_of()
-            beside = [thread for thread, processor in self._processors.items() if processor == here]
+            others = list(self._processors.items())  # at once, as other threads enter themselves
+            beside = [thread for thread, processor in others if processor == here]
             self._processors[own] = here
             # The caller's thread is not ours to move; all others are of the pool.
             movable = [thread for thread in (own, *beside) if thread != self._caller]
