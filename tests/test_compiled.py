@@ -75,6 +75,14 @@ def test_loops_equal_reference(always, reduction):
     check_rows(np.random.default_rng(3), "float32", reduction)
 
 
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int64", "uint64", "float16", "float64", "complex64", "complex128"]
+)
+def test_loops_move_and_add_every_bit(always, dtype):
+    for reduction in ("none", "add"):
+        check_rows(np.random.default_rng(3), dtype, reduction)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_loops_equal_reference_for_every_dtype(always, dtype):

@@ -126,6 +126,18 @@ def sort_updates(
 
 
 @part
+def take_elements(room, data, start, count):
+    """Copy elements of `data` (R,), which is (0,) where all of it is 0, to the beginning of `room`."""
+    # Not by one expression with either: of uint64 and 0, which is signed, numba makes a float.
+    if len(data) > 0:
+        for number in range(count):
+            room[np.uintp(number)] = data[np.uintp(start + number)]
+    else:
+        for number in range(count):
+            room[np.uintp(number)] = 0
+
+
+@part
 def reduce_bucket(elements, start, bucket, where, terms, starts, span, chunk, reduction):
     """Reduce the updates of a bucket into its elements, which begin at `start`, in order."""
     for own in range(starts.shape[1]):
@@ -154,8 +166,7 @@ def rebuild_buckets(out, data, where, terms, starts, room, span, reduction, shif
     for bucket in range(first, last):
         start = (bucket << shift) * span
         count = min(span << shift, len(out) - start)
-        for number in range(count):
-            room[np.uintp(number)] = data[np.uintp(start + number)] if len(data) > 0 else 0
+        take_elements(room, data, start, count)
         reduce_bucket(room, 0, bucket, where, terms, starts, span, chunk, reduction)
         stream(out, start, room, 0, count, lead)
 
@@ -184,8 +195,7 @@ def reduce_half_buckets(
     for bucket in range(first, last):
         start = bucket << shift
         count = min(1 << shift, len(out) - start)
-        for number in range(count):
-            narrow[np.uintp(number)] = data[np.uintp(start + number)] if len(data) > 0 else 0
+        take_elements(narrow, data, start, count)
         # An element is rounded only if an update meets it: all others keep their bits, also those of a NaN.
         for own in range(starts.shape[1]):
             begin = own * chunk + np.int64(starts[bucket, own])
