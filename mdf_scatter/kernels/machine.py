@@ -180,9 +180,8 @@ class Machine:
         # The name of its metadata tells the version of numba, which importlib.metadata takes 20 ms to tell.
         metadata = Path(numba.origin).parents[1].glob("numba-*") if numba and numba.origin else ()
         versions = [*sorted(path.name for path in metadata), llvmlite.__version__, np.__version__]
-        beside = sorted(
-            Path(__file__).parent.glob("*.py")
-        )  # how loops are run, and constants that are in them
+        # How loops are run, and the constants that are in them.
+        beside = sorted(Path(__file__).parent.glob("*.py"))
         sources = [path.read_bytes() for path in (*self._sources, *beside)]
         where = [binding.get_process_triple(), *processor(), sys.version]
         digests = _digest(*map(str.encode, where)), _digest(*map(str.encode, versions), *sources)
