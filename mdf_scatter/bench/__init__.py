@@ -23,6 +23,7 @@ import numpy.typing as npt
 from mdf_scatter.bench import peers
 from mdf_scatter.bench.graphs import BOUND, HOST, NUMPY, ONNXRUNTIME, OURS, TORCH, Contest, GraphWorkload
 from mdf_scatter.bench.workloads import WORKLOADS, AnyWorkload, Inputs, Workload, floor_bytes
+from mdf_scatter.dtypes import HALVES
 from mdf_scatter.kernels.rows import copy
 from mdf_scatter.kernels.threads import num_threads, set_num_threads
 from mdf_scatter.ops import OPS
@@ -203,7 +204,7 @@ def _is_equal(result: Array, right: Array) -> bool:
 def _is_close(result: Array, right: Array) -> bool:
     if right.dtype.kind in "biu":
         return bool(np.array_equal(result, right))
-    is_half = right.dtype in peers.HALVES
+    is_half = right.dtype in HALVES
     wide = np.complex128 if right.dtype.kind == "c" else np.float64
     return bool(np.allclose(result.astype(wide), right.astype(wide), rtol=2e-2 if is_half else 1e-3))
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx
 
 from mdf_scatter.bench.workloads import Inputs, Workload
-from mdf_scatter.dtypes import BFLOAT16
+from mdf_scatter.dtypes import BFLOAT16, HALVES
 from mdf_scatter.ops import OPS
 from mdf_scatter.segment import session_of
 
@@ -20,8 +20,6 @@ Array = npt.NDArray[Any]
 Call = Callable[[], Any]
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-
-HALVES = (np.dtype(np.float16), BFLOAT16)
 
 
 def numpy_call(workload: Workload, inputs: Inputs) -> Call:

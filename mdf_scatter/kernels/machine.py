@@ -33,7 +33,7 @@ from mdf_scatter.kernels.compiler import Entry, Kind, compiled, loaded, processo
 
 Argument = npt.NDArray[Any] | int
 
-DEBUGGING = (("NUMBA_DISABLE_JIT", ("1",)), ("NUMBA_BOUNDSCHECK", ("1",)), ("NUMBA_OPT", ("0",)))
+DEBUGGING = {"NUMBA_DISABLE_JIT": "1", "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
 """Settings of numba under which it compiles nothing, or what needs numba when it runs."""
 
 DIGEST = 16
@@ -125,7 +125,9 @@ class Machine:
         return entry(struct.pack(f"{len(words)}q", *words))
 
     def _is_available(self) -> bool:
-        if find_spec("numba") is None or any(os.environ.get(name) in values for name, values in DEBUGGING):
+        if find_spec("numba") is None or any(
+            os.environ.get(name) == value for name, value in DEBUGGING.items()
+        ):
             return False
         try:
             if not any(any(folder.glob(f"*-{self._stamp}.o")) for folder in self._folders):

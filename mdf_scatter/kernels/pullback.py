@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import BFLOAT16
+from mdf_scatter.dtypes import HALVES
 from mdf_scatter.kernels.codes import LINE
 from mdf_scatter.kernels.large import is_large, run_in_parts, zeros
 from mdf_scatter.kernels.machine import run
@@ -166,7 +166,7 @@ class ReductionPullback(RowsPullback):
             return grad.copy(), grad[self.rows]
         touched, place = places(self.rows, self.height)
         sent = gather_rows(grad, touched)
-        is_half = grad.dtype in (np.float16, BFLOAT16)
+        is_half = grad.dtype in HALVES
         with np.errstate(all="ignore"):
             touched_grad, to_updates = self._send(sent.astype(np.float32) if is_half else sent, place)
             if not self.include_self:

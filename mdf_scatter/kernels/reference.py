@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import BFLOAT16, is_string
+from mdf_scatter.dtypes import HALVES, is_string
 
 Combine = Callable[[Any, Any], Any]
 
@@ -39,7 +39,7 @@ def scatter_nd(
     array([41,  2, 23])
     """
     result = data.astype(object) if is_string(data.dtype) else data.copy()
-    through_float32 = reduction != "none" and data.dtype in (np.float16, BFLOAT16)
+    through_float32 = reduction != "none" and data.dtype in HALVES
     # Halves are rounded once, at the end: 4096 ones added to a float16 zero are 4096, not 2048.
     sums = result.astype(np.float32) if through_float32 else result
     terms = updates.astype(np.float32) if through_float32 else updates

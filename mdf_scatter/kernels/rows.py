@@ -175,13 +175,13 @@ def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reducti
     """Reduce `updates` into rows of `data`, which `out` holds already if it is None."""
     is_moved = reduction == "none"
     is_half = out.dtype in HALVES and not is_moved
-    if is_half and out.shape[1] > 1 and is_large(updates.size, out, rows, np.ascontiguousarray(updates)):
-        _pull_halves(out, data, rows, np.ascontiguousarray(updates), reduction)
-        return
     if data is not None and not is_half and _is_pulled(out, data, rows, updates):
         _pull(out, data, rows, updates, reduction)
         return
     updates = np.ascontiguousarray(updates)
+    if is_half and out.shape[1] > 1 and is_large(updates.size, out, rows, updates):
+        _pull_halves(out, data, rows, updates, reduction)
+        return
     if buckets.suits(out, rows, updates, out.shape[1]):
         frame = buckets.rows_of(len(out), len(rows), out.shape[1])
         buckets.scatter(out, data, rows, updates, reduction, frame)
@@ -208,8 +208,7 @@ def _is_pulled(out: Array, data: Array, rows: Rows, updates: Array) -> bool:
 def _pull(out: Array, data: Array, rows: Rows, updates: Array, reduction: str) -> None:
     """Write each row of `out` once: what its updates make of that of `data`."""
     height, width = out.shape
-    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
-    run("rows.group_updates", rows, starts, order)
+    starts, order = _grouped(rows, height)
     seen = bits if reduction == "none" else plain
     tables = [seen(flat(table)) for table in (out, data, updates)]
     code, lead = CODES[reduction_of(reduction, out.dtype)], lead_of(tables[0])
@@ -222,11 +221,17 @@ def _pull(out: Array, data: Array, rows: Rows, updates: Array, reduction: str) -
     run_in_parts("rows.pull_rows", arguments, height, parts_for(out.nbytes, PIECES))
 
 
+def _grouped(rows: Rows, height: int) -> tuple[Array, ...]:
+    """Return where the updates of each row begin among all, and the updates in that order."""
+    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
+    run("rows.group_updates", rows, starts, order)
+    return starts, order
+
+
 def _pull_halves(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
     """Do as `_pull` for float16 and bfloat16, in float32; what `out` holds, it may change in place."""
     height, width = out.shape
-    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
-    run("rows.group_updates", rows, starts, order)
+    starts, order = _grouped(rows, height)
     tables = [bits(flat(table)) for table in (out, out if data is None else data, updates)]
     nothing = np.zeros(width, np.uint16)
     kind = int(data is None), int(out.dtype == BFLOAT16)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_scatter.dtypes import BFLOAT16
+from mdf_scatter.dtypes import BFLOAT16, HALVES
 from mdf_scatter.ops.op import Emit
 
 _NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
@@ -62,7 +62,7 @@ def _mean(
     attributes: dict[str, Any],
 ) -> Any:
     dtype = emit.dtype(data)
-    if dtype in (np.float16, BFLOAT16):
+    if dtype in HALVES:
         wide, terms = (emit("Cast", value, to=np.dtype(np.float32)) for value in (data, updates))
         mean = _mean(emit, op_type, wide, indices, terms, include_self, attributes)
         return emit("Cast", mean, to=dtype)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from mdf_scatter.dtypes import BFLOAT16
+from mdf_scatter.dtypes import HALVES
 from mdf_scatter.gradient.emitter import Emitter, static_shape
 
 _WRITTEN_OUT = 1024
@@ -160,7 +160,7 @@ def flat(emit: Emitter, value: ir.Value) -> ir.Value:
 
 def wide(emit: Emitter, value: ir.Value) -> ir.Value:
     """Return a value in the dtype that it is accumulated in: float32 for float16 and bfloat16."""
-    return emit.cast(value, np.float32) if emit.dtype(value) in (np.float16, BFLOAT16) else value
+    return emit.cast(value, np.float32) if emit.dtype(value) in HALVES else value
 
 
 def _known_sizes(emit: Emitter, value: ir.Value, start: int, end: int) -> list[int] | None:

@@ -26,11 +26,18 @@ def number_near(indices, size, step, before, after, places):
         places[inner] = before + row * step + after[inner]
 
 
+@part
+def bounds_of(indices, by_outer, first, last):
+    """Return the first and the last but one of outer, and of inner places of indices (B, L, A)."""
+    if by_outer:
+        return first, last, 0, indices.shape[2]
+    return 0, indices.shape[0], first, last
+
+
 @kernel
 def reduce_along(out, indices, updates, places, reduction, size, step, before, after, by_outer, first, last):
     """Reduce `updates` (B, L, A) into elements of `out` (R,), in order; `places`, (AHEAD,), is room."""
-    outer, past = (first, last) if by_outer else (0, indices.shape[0])
-    inner, end = (0, indices.shape[2]) if by_outer else (first, last)
+    outer, past, inner, end = bounds_of(indices, by_outer, first, last)
     for block in range(outer, past):
         for along in range(indices.shape[1]):
             for start in range(inner, end, AHEAD):
@@ -45,8 +52,7 @@ def reduce_along(out, indices, updates, places, reduction, size, step, before, a
 @kernel
 def gather_along(data, indices, out, places, size, step, before, after, by_outer, first, last):
     """Copy elements of `data` (R,) into `out` (B, L, A); `places`, (AHEAD,), is room for it."""
-    outer, past = (first, last) if by_outer else (0, indices.shape[0])
-    inner, end = (0, indices.shape[2]) if by_outer else (first, last)
+    outer, past, inner, end = bounds_of(indices, by_outer, first, last)
     for block in range(outer, past):
         for along in range(indices.shape[1]):
             for start in range(inner, end, AHEAD):
@@ -60,8 +66,7 @@ def gather_along(data, indices, out, places, size, step, before, after, by_outer
 @kernel
 def number_along(indices, positions, size, step, before, after, by_outer, first, last):
     """Write the positions (B, L, A) that indices name."""
-    outer, past = (first, last) if by_outer else (0, indices.shape[0])
-    inner, end = (0, indices.shape[2]) if by_outer else (first, last)
+    outer, past, inner, end = bounds_of(indices, by_outer, first, last)
     for block in range(outer, past):
         for along in range(indices.shape[1]):
             near_indices, places = indices[block, along, inner:end], positions[block, along, inner:end]
