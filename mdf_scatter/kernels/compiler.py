@@ -52,108 +52,132 @@ def loaded(code: bytes) -> Entry:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)
 
 
-def compiled(loop: Any, kinds: list[Kind], *, is_shared: bool) -> bytes:
+def compiled(loop: Callable[..., Any], kinds: list[Kind], *, is_shared: bool) -> bytes:
     """Return machine code of an `Entry` that runs a loop.
 
     Args:
-        loop: What `numba.njit` made of it.
+        loop: What is compiled.
         kinds: Of its arguments; where it is shared, of those but its last two, and of three of `share`.
         is_shared: Whether several threads are to run it, each a part after the other: see `share`.
 
     Raises:
-        RuntimeError: The loop allocates, raises, or calls what is not compiled into it.
+        RuntimeError: numba cannot compile the loop, as it allocates, for one; or it raises, or calls what is
+            not compiled into it.
     """
     import numba
     from llvmlite import binding
     from numba import types
+    from numba.core import compiler
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
 
-    arguments = [
+    given = [
         types.int64 if kind is None else types.Array(numba.from_dtype(kind[0]), kind[1], "C")
         for kind in kinds
     ]
-    words = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
-    entry = numba.cfunc(types.int64(words), error_model="numpy")(_entry_of(loop, arguments, is_shared))
-    module = binding.parse_assembly(entry.inspect_llvm())
-    module.get_function(entry.native_name).name = ENTRY
+    arguments = (*given[:-3], types.int64, types.int64) if is_shared else tuple(given)
+    flags: Any = compiler.Flags()  # type: ignore[no-untyped-call]
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.error_model = "numpy"
+    typing = cpu_target.typing_context
+    # Ahead of time: what numba compiles to run itself, it compiles once more than it takes here.
+    context = cpu_target.target_context.with_aot_codegen("loops", cpu_name="host")
+    with global_compiler_lock:
+        typing.refresh()
+        context.refresh()
+        try:
+            result = compiler.compile_extra(typing, context, loop, arguments, None, flags, {})  # type: ignore[no-untyped-call]
+        except numba.errors.NumbaError as error:
+            raise RuntimeError(f"loop {loop.__name__} cannot be compiled: {error}") from error
+        library = result.library
+        library.add_ir_module(_entry_of(result.fndesc, context, given, is_shared))
+        library.get_function(result.fndesc.llvm_func_name).linkage = "internal"
+        library.finalize()
+    module = binding.parse_assembly(library.get_llvm_str())
     symbols = [symbol for symbol in (*module.functions, *module.global_variables) if symbol.is_declaration]
     missing = sorted(symbol.name for symbol in symbols if not symbol.name.startswith("llvm."))
     if missing:  # a later process, where they are not found, would end at once
         raise RuntimeError(
-            f"loop {loop.__name__} needs {', '.join(missing)} when it runs; expected one that allocates and "
-            "raises nothing, and is compiled with forceinline, as all that it calls"
+            f"loop {loop.__name__} needs {', '.join(missing)} when it runs; expected one that raises nothing "
+            "and calls only what is compiled into it"
         )
     code: bytes = _target_machine().emit_object(module)
     return code
 
 
-def _entry_of(loop: Any, arguments: list[Any], is_shared: bool) -> Callable[..., Any]:
-    """Return what numba compiles as an `Entry`, of a loop and numba's types of its arguments."""
+def _entry_of(loop: Any, context: Any, given: list[Any], is_shared: bool) -> Any:
+    """Return the module of an `Entry`, in LLVM's language.
+
+    Args:
+        loop: numba's description of the loop, which another module holds.
+        context: What numba compiles it in.
+        given: Its types of what the entry is given.
+        is_shared: As for `compiled`.
+    """
     from llvmlite import ir
     from numba import types
-    from numba.extending import intrinsic
+
+    module, word = ir.Module(), ir.IntType(64)
+    entry = ir.Function(module, ir.FunctionType(word, [word.as_pointer()]), ENTRY)
+    raised = ir.Function(module, ir.FunctionType(ir.VoidType(), []), "raise")
+    function = context.declare_function(module, loop)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    words = [builder.load(builder.gep(entry.args[0], [word(place)])) for place in range(len(given))]
+    values = [
+        _array_of(value, type_, context, builder) if isinstance(type_, types.Array) else value
+        for value, type_ in zip(words, given, strict=True)
+    ]
+
+    def call(arguments: list[Any]) -> Any:
+        types_ = loop.restype, loop.argtypes
+        status, result = context.call_conv.call_function(builder, function, *types_, arguments)
+        with builder.if_then(status.is_error):
+            builder.call(raised, [])  # which is nowhere; of a loop that cannot raise, LLVM takes it out
+        if isinstance(loop.restype, types.NoneType):
+            return word(0)
+        return context.cast(builder, result, loop.restype, types.int64)
+
+    if not is_shared:
+        builder.ret(call(values))
+        return module
+    *own, taken, length, parts = values
+    counter = context.make_array(given[-3])(context, builder, taken).data
+    before = builder.block
+    take, run, end = (entry.append_basic_block(name) for name in ("take", "run", "end"))
+    builder.branch(take)
+    builder.position_at_end(take)
+    found = builder.phi(word)
+    part = builder.atomic_rmw("add", counter, word(1), "monotonic")
+    builder.cbranch(builder.icmp_signed("<", part, parts), run, end)
+    builder.position_at_end(run)
+    bounds = [builder.sdiv(builder.mul(length, edge), parts) for edge in (part, builder.add(part, word(1)))]
+    more = builder.or_(found, call([*own, *bounds]))
+    found.add_incoming(word(0), before)
+    found.add_incoming(more, builder.block)
+    builder.branch(take)
+    builder.position_at_end(end)
+    builder.ret(found)
+    return module
+
+
+def _array_of(pointer: Any, type_: Any, context: Any, builder: Any) -> Any:
+    """Return the array, C-contiguous, whose PyArrayInterface is at a pointer, as numba has it."""
+    from llvmlite import ir
     from numba.np.arrayobj import populate_array
 
     word, number, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
     # PyArrayInterface is: two, nd, typekind, itemsize, flags, shape, strides, data, descr
     fields = [number, number, byte, number, number, word.as_pointer(), word.as_pointer(), byte.as_pointer()]
     interface, shape_field, data_field = ir.LiteralStructType(fields).as_pointer(), 5, 7
-
-    def emit_argument(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-        if not isinstance(type_, types.Array):
-            return value
-        array = context.make_array(type_)(context, builder)
-        pointer = builder.inttoptr(value, interface)
-        sizes = builder.load(builder.gep(pointer, [number(0), number(shape_field)]))
-        data = builder.load(builder.gep(pointer, [number(0), number(data_field)]))
-        shape = [builder.load(builder.gep(sizes, [number(axis)])) for axis in range(type_.ndim)]
-        itemsize = word(context.get_abi_sizeof(context.get_data_type(type_.dtype)))
-        strides = [itemsize]  # and not those of the interface, as LLVM should know them
-        for size in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], size))
-        data = builder.bitcast(data, array.data.type)
-        contents = (data, shape, strides[: type_.ndim], itemsize)
-        populate_array(array, *contents, meminfo=None)  # type: ignore[no-untyped-call]
-        return array._getvalue()
-
-    @intrinsic
-    def arguments_of(context, words):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            emitted = []
-            for place, type_ in enumerate(arguments):
-                value = builder.load(builder.gep(values[0], [number(place)]))
-                emitted.append(emit_argument(context, builder, type_, value))
-            return context.make_tuple(builder, signature.return_type, emitted)
-
-        return types.Tuple(arguments)(words), emit  # type: ignore[no-untyped-call]
-
-    @intrinsic
-    def integer_of(context, result):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            is_nothing = isinstance(result, types.NoneType)
-            return word(0) if is_nothing else context.cast(builder, values[0], result, types.int64)
-
-        return types.int64(result), emit
-
-    @intrinsic
-    def next_of(context, taken):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            counter = context.make_array(signature.args[0])(context, builder, values[0]).data
-            return builder.atomic_rmw("add", counter, word(1), "monotonic")
-
-        return types.int64(taken), emit
-
-    def entry(words):  # type: ignore[no-untyped-def]
-        return integer_of(loop(*arguments_of(words)))  # type: ignore[call-arg]
-
-    def shared_entry(words):  # type: ignore[no-untyped-def]
-        given: Any = arguments_of(words)  # type: ignore[call-arg]
-        taken, length, parts = given[-3:]
-        found = integer_of(0)
-        part = next_of(taken)
-        while part < parts:
-            bounds = length * part // parts, length * (part + 1) // parts
-            found |= integer_of(loop(*(given[:-3] + bounds)))
-            part = next_of(taken)
-        return found
-
-    return shared_entry if is_shared else entry
+    pointer = builder.inttoptr(pointer, interface)
+    sizes = builder.load(builder.gep(pointer, [number(0), number(shape_field)]))
+    data = builder.load(builder.gep(pointer, [number(0), number(data_field)]))
+    shape = [builder.load(builder.gep(sizes, [number(axis)])) for axis in range(type_.ndim)]
+    itemsize = word(context.get_abi_sizeof(context.get_data_type(type_.dtype)))
+    strides = [itemsize]  # and not those of the interface, as LLVM should know them
+    for size in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], size))
+    array = context.make_array(type_)(context, builder)
+    contents = builder.bitcast(data, array.data.type), shape, strides[: type_.ndim], itemsize
+    populate_array(array, *contents, meminfo=None)  # type: ignore[no-untyped-call]
+    return array._getvalue()

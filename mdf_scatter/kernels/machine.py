@@ -4,9 +4,8 @@ To import numba takes longer than most calls that need a loop, and nothing but c
 makes of a loop, for given types of arguments, is taken from it as machine code, and loaded by llvmlite alone:
 in the process that compiled it as in all later ones.
 
-A loop is a function in a module of the loops' package, compiled by `numba.njit(forceinline=True)`. It takes
-arrays and integers, returns an integer, a truth value or nothing, and neither allocates nor raises, which
-would need numba when it runs.
+A loop is a function in a module of the loops' package. It takes arrays and integers, returns an integer, a
+truth value or nothing, and neither allocates nor raises, which would need numba when it runs.
 
 Code is kept in NUMBA_CACHE_DIR if that is set, else beside the loops, else, where that cannot be written, in
 the user's cache directory; where nothing can be written, each process compiles for itself.
@@ -25,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +45,15 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 
 
 class Machine:
-    """The loops of a package, and the machine code of them."""
+    """The loops of a package, and the machine code of them.
 
-    def __init__(self, package: str) -> None:
-        self._package = package
+    Args:
+        package: Its name.
+        trial: One of the loops, and its arguments as `share` takes them, to see whether numba compiles it.
+    """
+
+    def __init__(self, package: str, trial: tuple[str, tuple[Argument, ...]]) -> None:
+        self._package, self._trial = package, trial
         self._entries: dict[tuple[Any, ...], Entry] = {}
         self._available: bool | None = None
         self.renew_lock()
@@ -61,11 +66,13 @@ class Machine:
         """Tell whether loops can be run; to be asked before `run`, as NumPy has to do without them elsewhere.
 
         They can where numba is installed and has compiled one of them before, all versions being those of
-        now. Else numba is imported, as it is about to be needed, to see whether it takes this NumPy.
+        now. Else it is to compile one, as it is about to do so anyhow, to see whether it can.
+
+        Warns:
+            RuntimeWarning: numba is installed, but not one that can.
         """
         if self._available is None:
-            with self._lock:
-                self._available = self._is_available()
+            self._available = self._is_available()
         return self._available
 
     def run(self, loop: str, *arguments: Argument) -> int:
@@ -131,8 +138,13 @@ class Machine:
             return False
         try:
             if not any(any(folder.glob(f"*-{self._stamp}.o")) for folder in self._folders):
-                import_module("numba")
-        except (ImportError, OSError):  # an OSError, where the system runs no code but that of programs
+                loop, arguments = self._trial
+                self.share(loop, arguments, np.zeros(1, np.int64), 0, 1)
+        # Of another version of numba or llvmlite what is called may be missing or take something else; an
+        # OSError is raised where the system runs no code but that of programs.
+        except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as error:
+            message = f"numba does not compile the loops of {self._package}, and so NumPy does what they do"
+            warn(f"{message}, with the same results in more time: {error}", RuntimeWarning, stacklevel=2)
             return False
         return True
 
@@ -238,7 +250,7 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-_machine = Machine("mdf_scatter.kernels.compiled")
+_machine = Machine("mdf_scatter.kernels.compiled", ("elements.inspect", (np.empty(0, np.int64), 0)))
 run, share, available = _machine.run, _machine.share, _machine.available
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_machine.renew_lock)

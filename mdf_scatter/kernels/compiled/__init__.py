@@ -21,11 +21,6 @@ from numba.extending import intrinsic, overload
 
 from mdf_scatter.kernels.codes import ADD, LINE, MAX, MUL, NONE, PIECE
 
-kernel = numba.njit(  # type: ignore[call-overload]  # the last two only save time
-    error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
-"""Make a function a loop, to be compiled into the entry that `machine` calls, as all that it calls itself."""
-
 part = numba.njit(inline="always", error_model="numpy")
 """Make a function a part of the loops that call it: they are compiled in less time than with a call."""
 

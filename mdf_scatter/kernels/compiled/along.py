@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import AHEAD
-from mdf_scatter.kernels.compiled import combine, kernel, part
+from mdf_scatter.kernels.compiled import combine, part
 
 
 @part
@@ -34,7 +34,6 @@ def bounds_of(indices, by_outer, first, last):
     return 0, indices.shape[0], first, last
 
 
-@kernel
 def reduce_along(out, indices, updates, places, reduction, size, step, before, after, by_outer, first, last):
     """Reduce `updates` (B, L, A) into elements of `out` (R,), in order; `places`, (AHEAD,), is room."""
     outer, past, inner, end = bounds_of(indices, by_outer, first, last)
@@ -49,7 +48,6 @@ def reduce_along(out, indices, updates, places, reduction, size, step, before, a
                     out[place] = combine(reduction, out[place], terms[number])
 
 
-@kernel
 def gather_along(data, indices, out, places, size, step, before, after, by_outer, first, last):
     """Copy elements of `data` (R,) into `out` (B, L, A); `places`, (AHEAD,), is room for it."""
     outer, past, inner, end = bounds_of(indices, by_outer, first, last)
@@ -63,7 +61,6 @@ def gather_along(data, indices, out, places, size, step, before, after, by_outer
                     copies[number] = data[np.uintp(places[number])]
 
 
-@kernel
 def number_along(indices, positions, size, step, before, after, by_outer, first, last):
     """Write the positions (B, L, A) that indices name."""
     outer, past, inner, end = bounds_of(indices, by_outer, first, last)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import LINE, OUTSIDE
-from mdf_scatter.kernels.compiled import combine, kernel, part, prefetch_elements, stream
+from mdf_scatter.kernels.compiled import combine, part, prefetch_elements, stream
 from mdf_scatter.kernels.compiled.halves import narrowed, widened
 
 
@@ -46,7 +46,6 @@ def take_target(bucket, begin, ends):
     return np.uintp(begin) + target
 
 
-@kernel
 def sort_updates(
     indices,
     updates,
@@ -156,7 +155,6 @@ def reduce_bucket(elements, start, bucket, where, terms, starts, span, chunk, re
                 elements[to] = combine(reduction, elements[to], terms[term + np.uintp(element)])
 
 
-@kernel
 def rebuild_buckets(out, data, where, terms, starts, room, span, reduction, shift, chunk, lead, first, last):
     """Write buckets first..last-1 of `out`: what updates make of those of `data`, both (R * span,).
 
@@ -171,7 +169,6 @@ def rebuild_buckets(out, data, where, terms, starts, room, span, reduction, shif
         stream(out, start, room, 0, count, lead)
 
 
-@kernel
 def reduce_buckets(out, where, terms, starts, span, reduction, shift, chunk, first, last):
     """Reduce updates into buckets first..last-1 of `out` (R * span,), in place."""
     for bucket in range(first, last):
@@ -184,7 +181,6 @@ def reduce_buckets(out, where, terms, starts, span, reduction, shift, chunk, fir
         reduce_bucket(out, start, bucket, where, terms, starts, span, chunk, reduction)
 
 
-@kernel
 def reduce_half_buckets(
     out, data, where, terms, starts, room, narrow, is_bfloat, reduction, shift, chunk, lead, first, last
 ):

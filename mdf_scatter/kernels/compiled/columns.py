@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import COLUMNS
-from mdf_scatter.kernels.compiled import kernel, part
+from mdf_scatter.kernels.compiled import part
 
 
-@kernel
 def gather_columns(data, indices, out, rows, elements, copies, many, first, last):
     """Copy elements of `data` (B, R, A) into `out` (B, L, A) by indices into R.
 

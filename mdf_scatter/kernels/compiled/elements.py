@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import NEGATIVE, OUTSIDE
-from mdf_scatter.kernels.compiled import combine, kernel, stream
+from mdf_scatter.kernels.compiled import combine, stream
 
 
-@kernel
 def reduce_elements(out, places, updates, reduction):
     """Reduce `updates` (N,) into elements of `out` (R,), in order."""
     for number in range(len(places)):
@@ -17,7 +16,6 @@ def reduce_elements(out, places, updates, reduction):
         out[place] = combine(reduction, out[place], updates[number])
 
 
-@kernel
 def gather_elements(data, places, out, first, last):
     """Copy `data[places]` into those elements of `out` (N,) that are in first..last-1."""
     near_places, copies = places[first:last], out[first:last]
@@ -25,13 +23,11 @@ def gather_elements(data, places, out, first, last):
         copies[number] = data[np.uintp(near_places[number])]
 
 
-@kernel
 def copy(out, data, lead, first, last):
     """Copy those elements of `data` (N,) that are in first..last-1 to `out`, past the cache; see `stream`."""
     stream(out, first, data, first, last - first, lead)
 
 
-@kernel
 def inspect(indices, size, first, last):
     """Return `OUTSIDE` if one of indices (N,) in first..last-1 is, plus `NEGATIVE` if one of them is."""
     low, high = np.int64(0), np.int64(0)
@@ -42,7 +38,6 @@ def inspect(indices, size, first, last):
     return (OUTSIDE if low < 0 else 0) + (NEGATIVE if high < 0 else 0)
 
 
-@kernel
 def number_rows(indices, sizes, rows, first, last):
     """Number the rows that indices (N, k) in first..last-1 name; tell whether one is out of range."""
     outside = np.int64(0)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_scatter.kernels.compiled import kernel
 
-
-@kernel
 def send_to_factors(place, updates, sent, products, to_updates):
     """Send each factor what its product is sent times the other factors, conjugated.
 
@@ -38,7 +35,6 @@ def send_to_factors(place, updates, sent, products, to_updates):
         products[element] = sent[element] * np.conj(products[element])
 
 
-@kernel
 def send_to_factor_rows(place, updates, sent, products, to_updates, first, last):
     """Do what `send_to_factors` does, with rows of S, in those columns that are in first..last-1."""
     for number in range(len(place)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import AHEAD, NONE
-from mdf_scatter.kernels.compiled import combine, kernel, part, prefetch_elements, stream
+from mdf_scatter.kernels.compiled import combine, part, prefetch_elements, stream
 from mdf_scatter.kernels.compiled.halves import narrowed, widened
 
 NEAR = 2
@@ -27,7 +27,6 @@ def find_own(rows, first, last, own):
     return count
 
 
-@kernel
 def reduce_rows(out, rows, updates, own, width, reduction, first, last):
     """Reduce `updates` (N * S,) into those rows of `out` (R * S,) that are in first..last-1, in order.
 
@@ -47,7 +46,6 @@ def reduce_rows(out, rows, updates, own, width, reduction, first, last):
                 out[to] = combine(reduction, out[to], updates[np.uintp(term + column)])
 
 
-@kernel
 def put_rows(out, rows, updates, own, width, lead, first, last):
     """Put `updates` (N * S,) into those rows of `out` (R * S,) that are in first..last-1; see `stream`."""
     for start in range(0, len(rows), AHEAD):
@@ -57,7 +55,6 @@ def put_rows(out, rows, updates, own, width, lead, first, last):
             stream(out, row * width, updates, (start + np.int64(number)) * width, width, lead)
 
 
-@kernel
 def group_updates(rows, starts, order):
     """Order updates by their rows; those of a row stay in order.
 
@@ -79,7 +76,6 @@ def group_updates(rows, starts, order):
         starts[place] += np.uint32(1)
 
 
-@kernel
 def pull_rows(out, data, updates, starts, order, room, zeros, width, reduction, lead, first, last):
     """Write those rows of `out` that are in first..last-1: each what its updates make of that of `data`.
 
@@ -124,7 +120,6 @@ def pull_rows(out, data, updates, starts, order, room, zeros, width, reduction, 
             stream(out, place, room, 0, width, lead)
 
 
-@kernel
 def pull_half_rows(
     out,
     data,
@@ -166,7 +161,6 @@ def pull_half_rows(
         stream(out, place, narrow, 0, width, lead)
 
 
-@kernel
 def gather_rows(data, rows, out, width, first, last):
     """Copy rows of `data` (R * S,) into those rows of `out` (N * S,) that are in first..last-1."""
     for number in range(first, last):
@@ -175,7 +169,6 @@ def gather_rows(data, rows, out, width, first, last):
             out[np.uintp(place + column)] = data[np.uintp(start + column)]
 
 
-@kernel
 def stream_rows(data, rows, out, width, lead, first, last):
     """Do as `gather_rows`, where the result is too large for the cache; see `stream`."""
     asked = min(width, BEGINNING // out.itemsize)

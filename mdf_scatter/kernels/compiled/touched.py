@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_scatter.kernels.compiled import kernel, part
+from mdf_scatter.kernels.compiled import part
 
 # Unsigned, because of a signed and an unsigned one numba makes a float.
 ONE, WORD, SHIFT = np.uint64(1), np.uint64(63), np.uint64(6)
@@ -26,7 +26,6 @@ def count_ones(word):
     return (((word + (word >> FOUR)) & BYTES) * SUM) >> TOP
 
 
-@kernel
 def mark(rows, words, ranks):
     """Mark the rows that are in `rows` (N,), and return how many they are.
 
@@ -45,7 +44,6 @@ def mark(rows, words, ranks):
     return np.int64(count)
 
 
-@kernel
 def list_marked(words, touched):
     """Write the rows that are marked, (T,), in order."""
     count = np.uint64(0)
@@ -57,7 +55,6 @@ def list_marked(words, touched):
             word &= word - ONE
 
 
-@kernel
 def find_marked(rows, words, ranks, places, first, last):
     """Write the places in `list_marked` of those of `rows` (N,) that are in first..last-1."""
     near, found = rows[first:last], places[first:last]
