@@ -186,6 +186,8 @@ def _reduce(
         run_in_parts("buckets.reduce_half_buckets", halves, buckets, parts)
         return
     settings = (span, code, shift, CHUNK)
+    if data is None and len(pieces[0]) * LINE > out.nbytes:
+        data = out  # most lines are met: they come and go faster in order
     if data is None:
         run_in_parts("buckets.reduce_buckets", lambda: (out, *pieces, *settings), buckets, parts)
         return

@@ -108,7 +108,7 @@ def _element(context: Any, builder: Any, signature: Any, arguments: Any, number:
 
 
 @part
-def stream(out, place, data, start, count, lead):
+def stream(out, place, data, start, count, lead, wanted=None, far=0):
     """Copy elements of a flat array to a place in another, past the cache.
 
     A processor reads a line before it writes to it, but not where it is told that nobody needs it soon.
@@ -121,6 +121,8 @@ def stream(out, place, data, start, count, lead):
         start: The first place there.
         count: How many they are.
         lead: Elements of `out` before the first that is aligned to a piece.
+        wanted: An array whose elements are needed next: the memory reads them while it writes these.
+        far: The first place there; as many are asked for as are copied.
     """
     piece = PIECE // out.itemsize
     head = min((lead - place) % piece, count)
@@ -128,6 +130,8 @@ def stream(out, place, data, start, count, lead):
     for number in range(head):
         out[np.uintp(place + number)] = data[np.uintp(start + number)]
     for number in range(head, tail, piece):
+        if wanted is not None:
+            prefetch(wanted, np.uintp(far + number))
         move_piece(out, np.uintp(place + number), data, np.uintp(start + number))
     for number in range(tail, count):
         out[np.uintp(place + number)] = data[np.uintp(start + number)]

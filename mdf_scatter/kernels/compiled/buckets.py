@@ -10,9 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_scatter.kernels.codes import LINE, OUTSIDE
+from mdf_scatter.kernels.codes import OUTSIDE
 from mdf_scatter.kernels.compiled import combine, part, prefetch_elements, stream
 from mdf_scatter.kernels.compiled.halves import narrowed, widened
+
+NEAR = 2
+"""Chunks whose pieces are asked for before they are needed."""
+
+BEGINNING = 128
+"""Elements of a piece that are asked for; the processor itself asks for what follows."""
 
 
 @part
@@ -137,9 +143,19 @@ def take_elements(room, data, start, count):
 
 
 @part
+def ask_for_piece(bucket, own, where, terms, starts, span, chunk):
+    """Ask the memory for the beginning of what a bucket has in a chunk; it is not behind what came before."""
+    begin = own * chunk + np.int64(starts[bucket, own])
+    count = np.int64(starts[bucket + 1, own]) - np.int64(starts[bucket, own])
+    prefetch_elements(where, begin, min(count, BEGINNING))
+    prefetch_elements(terms, begin * span, min(count * span, BEGINNING))
+
+
+@part
 def reduce_bucket(elements, start, bucket, where, terms, starts, span, chunk, reduction):
     """Reduce the updates of a bucket into its elements, which begin at `start`, in order."""
     for own in range(starts.shape[1]):
+        ask_for_piece(bucket, min(own + NEAR, starts.shape[1] - 1), where, terms, starts, span, chunk)
         begin = own * chunk + np.int64(starts[bucket, own])
         end = own * chunk + np.int64(starts[bucket + 1, own])
         if span == 1:
@@ -158,26 +174,22 @@ def reduce_bucket(elements, start, bucket, where, terms, starts, span, chunk, re
 def rebuild_buckets(out, data, where, terms, starts, room, span, reduction, shift, chunk, lead, first, last):
     """Write buckets first..last-1 of `out`: what updates make of those of `data`, both (R * span,).
 
-    `data` is (0,) where all of it is 0. A bucket is read and written once, past the cache; `room`,
-    (span << shift,), is where it is in between.
+    `data` is (0,) where all of it is 0, and may be `out` itself. A bucket is read and written once, past the
+    cache; `room`, (span << shift,), is where it is in between.
     """
     for bucket in range(first, last):
         start = (bucket << shift) * span
         count = min(span << shift, len(out) - start)
         take_elements(room, data, start, count)
         reduce_bucket(room, 0, bucket, where, terms, starts, span, chunk, reduction)
-        stream(out, start, room, 0, count, lead)
+        wanted = data if len(data) > 0 else room
+        stream(out, start, room, 0, count, lead, wanted, min(start + count, len(wanted) - count))
 
 
 def reduce_buckets(out, where, terms, starts, span, reduction, shift, chunk, first, last):
     """Reduce updates into buckets first..last-1 of `out` (R * span,), in place."""
     for bucket in range(first, last):
         start = (bucket << shift) * span
-        count, updates = min(span << shift, len(out) - start), np.int64(0)
-        for own in range(starts.shape[1]):
-            updates += np.int64(starts[bucket + 1, own]) - np.int64(starts[bucket, own])
-        if updates * LINE > count * out.itemsize:  # where most lines are met, they come faster in order
-            prefetch_elements(out, start, count)
         reduce_bucket(out, start, bucket, where, terms, starts, span, chunk, reduction)
 
 
@@ -208,4 +220,5 @@ def reduce_half_buckets(
             for number in range(begin, own * chunk + np.int64(starts[bucket + 1, own])):
                 place = np.uintp(where[np.uintp(number)])
                 narrow[place] = narrowed(room[place], is_bfloat)
-        stream(out, start, narrow, 0, count, lead)
+        wanted = data if len(data) > 0 else narrow
+        stream(out, start, narrow, 0, count, lead, wanted, min(start + count, len(wanted) - count))
