@@ -110,10 +110,8 @@ def gather_along(data: Array, indices: Array, axis: int) -> Array:
         tables, many = source.reshape(blocks[0], size, blocks[2]), -(-blocks[2] // COLUMNS)
 
         def columns() -> tuple[Array | int, ...]:
-            lengths = (COLUMNS * blocks[1], np.uint32), (COLUMNS * size, source.dtype)
-            rows, elements, found = room(*lengths, (COLUMNS * blocks[1], source.dtype))
-            own = (part.reshape(COLUMNS, -1) for part in (rows, elements, found))
-            return (tables, where, copies, *own, many)
+            own = room((COLUMNS * size, source.dtype), (COLUMNS * blocks[1], source.dtype))
+            return (tables, where, copies, *(part.reshape(COLUMNS, -1) for part in own), many)
 
         run_in_parts("columns.gather_columns", columns, blocks[0] * many, parts_for(result.nbytes))
         return result

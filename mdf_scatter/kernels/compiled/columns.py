@@ -12,16 +12,15 @@ from mdf_scatter.kernels.codes import COLUMNS
 from mdf_scatter.kernels.compiled import part
 
 
-def gather_columns(data, indices, out, rows, elements, copies, many, first, last):
+def gather_columns(data, indices, out, elements, found, many, first, last):
     """Copy elements of `data` (B, R, A) into `out` (B, L, A) by indices into R.
 
     Args:
-        data: Of a dtype of 4 or 8 bytes, as `out`; fewer are no gain.
+        data: Elements of 4 or 8 bytes, as unsigned integers; fewer bytes are no gain.
         indices: (B, L, A), each in -R..R-1.
-        out: What is written.
-        rows: (COLUMNS, L), uint32; room for rows.
-        elements: (COLUMNS, R), dtype of `data`; room for what is looked up.
-        copies: (COLUMNS, L), dtype of `data`; room for what is found.
+        out: What is written, of the same dtype.
+        elements: (COLUMNS, R), of the same dtype; room for what is looked up.
+        found: (COLUMNS, L), of the same dtype; room for rows, and what is found there.
         many: Blocks of columns in each of B; the last one starts earlier, if it has to.
         first: The first block, counted over all of B.
         last: The last block but one.
@@ -30,13 +29,13 @@ def gather_columns(data, indices, out, rows, elements, copies, many, first, last
     for block in range(first, last):
         outer, own = block // many, block % many * COLUMNS
         start = min(own, data.shape[2] - COLUMNS)
-        number_columns(indices[outer], start, height, rows)
+        number_columns(indices[outer], start, height, found)
         take_columns(data[outer], start, elements)
         for column in range(own - start, COLUMNS):
-            found, source, places = copies[column], elements[column], rows[column]
-            for number in range(len(found)):
-                found[number] = source[np.uintp(places[number])]
-        put_columns(copies, out[outer], start, own - start)
+            places, source = found[column], elements[column]
+            for number in range(len(places)):
+                places[number] = source[np.uintp(places[number])]
+        put_columns(found, out[outer], start, own - start)
 
 
 @part
