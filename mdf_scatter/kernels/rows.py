@@ -252,23 +252,32 @@ def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
     if width == 1:
         run("elements.reduce_elements", out.reshape(-1), rows, updates.reshape(-1), code)
         return
-    is_wide = width * out.itemsize >= LINE
-    # To tell whose a narrow row is, in each thread, takes as long as to reduce it.
-    parts = parts_for(updates.nbytes) if is_wide else 1
     target, terms = out.reshape(-1), updates.reshape(-1)
-    if reduction == "none" and is_wide and out.nbytes >= STREAMED:
+    # To tell whose a narrow row is, in each thread, takes as long as to reduce it.
+    parts = parts_for(updates.nbytes, PIECES) if width * out.itemsize >= LINE else 1
+    firsts, others = _firsts(rows, height) if parts > 1 else (np.arange(len(rows), dtype=np.uint32), None)
+    # No two of the first to their rows meet, and so each thread takes a piece of them as they come.
+    if reduction == "none" and out.nbytes >= STREAMED:
         lead = lead_of(target)
+        run_in_parts("rows.put_rows", lambda: (target, rows, terms, firsts, width, lead), len(firsts), parts)
+    else:
+        run_in_parts(
+            "rows.reduce_rows", lambda: (target, rows, terms, firsts, width, code), len(firsts), parts
+        )
+    if others is not None:
 
-        def put() -> tuple[Array | int, ...]:
-            return (target, rows, terms, *room((AHEAD, np.uint32)), width, lead)
+        def arguments() -> tuple[Array | int, ...]:
+            return (target, rows, terms, others, *room((AHEAD, np.uint32)), width, code)
 
-        run_in_parts("rows.put_rows", put, height, parts)
-        return
+        parts = parts_for(len(others) * width * out.itemsize)
+        run_in_parts("rows.reduce_own_rows", arguments, height, parts)
 
-    def arguments() -> tuple[Array | int, ...]:
-        return (target, rows, terms, *room((AHEAD, np.uint32)), width, code)
 
-    run_in_parts("rows.reduce_rows", arguments, height, parts)
+def _firsts(rows: Rows, height: int) -> tuple[Array, Array]:
+    """Return which updates are the first to their rows, and which are not, both in order."""
+    marks, firsts, others = scratch((height, np.uint8), (len(rows), np.uint32), (len(rows), np.uint32))
+    count = run("rows.list_firsts", rows, marks, firsts, others)
+    return firsts[:count], others[: len(rows) - count]
 
 
 def _through_float32(out: Array, rows: Rows, updates: Array, reduction: str, include_self: bool) -> None:

@@ -16,43 +16,76 @@ BEGINNING = 32 * 64
 
 
 @part
-def find_own(rows, first, last, own):
-    """Write which of `rows`, at most `AHEAD`, are in first..last-1; return how many they are."""
+def find_own(rows, updates, first, last, own):
+    """Write which of some updates, at most `AHEAD`, go to rows first..last-1; return how many they are."""
     length = np.uintp(last - first)
     count = np.uintp(0)
     # Whose an update is, is chance, which no processor predicts: so this loop does not branch.
-    for number in range(len(rows)):
-        own[count] = number
-        count += np.uintp(np.uintp(rows[number] - first) < length)
+    for update in updates:
+        own[count] = update
+        count += np.uintp(np.uintp(rows[np.uintp(update)] - first) < length)
     return count
 
 
-def reduce_rows(out, rows, updates, own, width, reduction, first, last):
-    """Reduce `updates` (N * S,) into those rows of `out` (R * S,) that are in first..last-1, in order.
+def list_firsts(rows, marks, firsts, others):
+    """List the updates that are the first to their row, and the others; return how many are first.
+
+    Args:
+        rows: (N,), in 0..R-1.
+        marks: (R,), uint8; room for which rows were met.
+        firsts: (N,), uint32; those that are first, in order, after.
+        others: (N,), uint32; those that are not, in order, after.
+    """
+    marks[:] = 0
+    count = np.uintp(0)
+    for number in range(len(rows)):  # without a branch, as in `find_own`
+        row = np.uintp(rows[number])
+        firsts[count] = number
+        others[np.uintp(number) - count] = number
+        count += np.uintp(1 - marks[row])
+        marks[row] = 1
+    return np.int64(count)
+
+
+def put_rows(out, rows, updates, firsts, width, lead, first, last):
+    """Put `updates` (N * S,), those of `firsts[first:last]`, into rows of `out` (R * S,); see `stream`."""
+    for number in firsts[first:last]:
+        place = np.int64(rows[np.uintp(number)]) * width
+        stream(out, place, updates, np.int64(number) * width, width, lead)
+
+
+def reduce_rows(out, rows, updates, firsts, width, reduction, first, last):
+    """Reduce `updates` (N * S,), those of `firsts[first:last]`, into rows of `out` (R * S,), in order."""
+    asked = min(width, BEGINNING // out.itemsize)
+    near_firsts = firsts[first:last]
+    for number in range(len(near_firsts)):
+        far = near_firsts[np.uintp(min(number + NEAR, len(near_firsts) - 1))]
+        prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
+        reduce_row(out, rows, updates, near_firsts[np.uintp(number)], width, reduction)
+
+
+def reduce_own_rows(out, rows, updates, others, own, width, reduction, first, last):
+    """Reduce `updates` (N * S,), those of `others`, into rows first..last-1 of `out` (R * S,), in order.
 
     `own`, (AHEAD,), is room for it.
     """
     asked = min(width, BEGINNING // out.itemsize)
-    for start in range(0, len(rows), AHEAD):
-        near_rows = rows[start : start + AHEAD]
-        count = np.int64(find_own(near_rows, first, last, own))
+    for start in range(0, len(others), AHEAD):
+        near_others = others[start : start + AHEAD]
+        count = np.int64(find_own(rows, near_others, first, last, own))
         for number in range(count):
-            far = np.int64(near_rows[np.uintp(own[np.uintp(min(number + NEAR, count - 1))])])
-            prefetch_elements(out, far * width, asked)
-            update = np.int64(own[np.uintp(number)])
-            place, term = np.int64(near_rows[np.uintp(update)]) * width, (start + update) * width
-            for column in range(width):
-                to = np.uintp(place + column)
-                out[to] = combine(reduction, out[to], updates[np.uintp(term + column)])
+            far = own[np.uintp(min(number + NEAR, count - 1))]
+            prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
+            reduce_row(out, rows, updates, own[np.uintp(number)], width, reduction)
 
 
-def put_rows(out, rows, updates, own, width, lead, first, last):
-    """Put `updates` (N * S,) into those rows of `out` (R * S,) that are in first..last-1; see `stream`."""
-    for start in range(0, len(rows), AHEAD):
-        near_rows = rows[start : start + AHEAD]
-        for number in own[: find_own(near_rows, first, last, own)]:
-            row = np.int64(near_rows[number])
-            stream(out, row * width, updates, (start + np.int64(number)) * width, width, lead)
+@part
+def reduce_row(out, rows, updates, update, width, reduction):
+    """Reduce an update into its row."""
+    place, term = np.int64(rows[np.uintp(update)]) * width, np.int64(update) * width
+    for column in range(width):
+        to = np.uintp(place + column)
+        out[to] = combine(reduction, out[to], updates[np.uintp(term + column)])
 
 
 def group_updates(rows, starts, order):
