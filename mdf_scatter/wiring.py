@@ -7,6 +7,7 @@ another input (or output) has that id too.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,13 +17,16 @@ from typing import Any
 import numpy as np
 from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort
 
-from mdf_scatter.dtypes import dtype_of
-from mdf_scatter.errors import ModelError
+from mdf_scatter.dtypes import dtype_of, is_string, name_of
+from mdf_scatter.errors import ModelError, UnsupportedError
+from mdf_scatter.expressions import literal, shorten
 from mdf_scatter.ops import OPS
 from mdf_scatter.structured import structured_type
 
 PASS = "mdf_scatter.pass"  # noqa: S105
-"""Key of an ONNX node's `metadata_props`, which says "backward" where it is part of a backward pass."""
+"""Key of an ONNX node's `metadata_props`: "backward" in a backward pass, "backward 2" in one of that, ..."""
+
+_BACKWARD = re.compile(r"backward(?: ([1-9]\d{0,2}))?")
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,26 @@ class GraphOutput:
     port: OutputPort
 
 
+def require_model(model: object) -> None:
+    """Raise where what is to be a model is none: a path, most often.
+
+    Raises:
+        ModelError: It is none.
+    """
+    if not isinstance(model, Model):
+        raise ModelError(
+            f"the model is of type {type(model).__name__}; expected a modeci_mdf.mdf.Model:"
+            " mdf_scatter.load reads one from a file, mdf_scatter.from_onnx from ONNX"
+        )
+
+
 def sole_graph(model: Model) -> Graph:
     """Return the graph that runs: the model's first.
 
     Raises:
-        ModelError: The model has no graph.
+        ModelError: The model has no graph, or is no model.
     """
+    require_model(model)
     if not model.graphs:
         raise ModelError(f"model {model.id!r} has no graph; expected one")
     return model.graphs[0]
@@ -60,10 +78,17 @@ def onnx_metadata(part: Any) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
+def backward_pass(node: Node) -> int:
+    """Return which backward pass a node is part of, from 1 on; 0 for the forward pass."""
+    props = onnx_metadata(node).get("metadata_props")
+    said = props.get(PASS) if isinstance(props, dict) else None
+    found = _BACKWARD.fullmatch(said) if isinstance(said, str) else None
+    return 0 if found is None else int(found[1] or 1)
+
+
 def is_backward(node: Node) -> bool:
     """Tell whether a node is part of a backward pass."""
-    props = onnx_metadata(node).get("metadata_props")
-    return isinstance(props, dict) and props.get(PASS) == "backward"
+    return backward_pass(node) > 0
 
 
 def graph_inputs(graph: Graph) -> list[GraphInput]:
@@ -190,14 +215,37 @@ def is_required(item: GraphInput) -> bool:
 
 
 def default_value(item: GraphInput) -> Any:
-    """Return what a graph input is where nothing is given for it; None where it has to be given."""
+    """Return what a graph input is where nothing is given for it; None where it has to be given.
+
+    Raises:
+        ModelError: The port's default_value is not of its type.
+        UnsupportedError: It is an expression, which only MDF's engine evaluates.
+    """
     port = item.port
     if port.default_value is not None:
-        dtype = dtype_of(port.type) if port.type else None
-        return port.default_value if dtype is None else np.asarray(port.default_value, dtype)
+        return _own_default(item)
     if is_required(item):
         return None
     return np.full(port.shape or (), 0.0 if "float" in (port.type or "") else 0)
+
+
+def _own_default(item: GraphInput) -> Any:
+    value, dtype = item.port.default_value, dtype_of(item.port.type) if item.port.type else None
+    where = f"node {item.node.id!r}: default_value of {item.port.id!r}"
+    if isinstance(value, str) and (dtype is None or not is_string(dtype)):
+        text, value = value, literal(value)
+        if value is None:
+            raise UnsupportedError(f"{where} is the expression {shorten(text)!r}, which ONNX has no form for")
+    try:
+        array = np.asarray(value, dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        what = "a tensor" if dtype is None else f"a tensor of {name_of(dtype)}"
+        raise ModelError(f"{where} cannot be read as {what}: {error}") from error
+    if dtype is not None:
+        return array
+    if array.dtype.kind == "O" and not all(isinstance(item, str) for item in array.flat):
+        raise UnsupportedError(f"{where} is no tensor, and ONNX has no form for it")
+    return value
 
 
 def declared_shape(port: InputPort | OutputPort) -> tuple[int | str | None, ...] | None:

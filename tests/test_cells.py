@@ -172,6 +172,27 @@ def test_rows_that_several_updates_add_to() -> None:
     assert "output[0, 2] = 1.0, copied from data" in tips(picture)
 
 
+def test_columns_of_data_and_output_compare() -> None:
+    picture = explain([0.0, 0.0], [[0]] * 8, np.arange(8.0), "add")  # numbers of updates widen a cell
+    data, output = (
+        [(shape.x, shape.width) for shape in picture.shapes if isinstance(shape, Box) and shape.kind in kinds]
+        for kinds in (("cell data",), ("cell split", "cell copied"))
+    )
+    assert sorted(data) == sorted(output)
+    assert len(data) == 2
+
+
+@pytest.mark.parametrize("picture", [elements(), rows()], ids=["vector", "rows"])
+def test_values_of_a_row_stand_at_one_height(picture: Picture) -> None:
+    cells = [shape for shape in picture.shapes if isinstance(shape, Box) and shape.tip.startswith("output")]
+    middles = {(box.x + box.width / 2, box.y + box.height / 2) for box in cells}
+    values = {
+        (shape.x, shape.y) for shape in picture.shapes if isinstance(shape, Text) and shape.anchor == "middle"
+    }
+    assert middles
+    assert middles <= values
+
+
 def test_the_last_update_wins() -> None:
     picture = single("none")
     [box] = boxes(picture, "overwritten")

@@ -60,6 +60,7 @@ def test_title_and_description_are_in_it() -> None:
     for text in ("a (model)", diagram.alt):
         assert b"<feff%s>" % text.encode("utf-16-be").hex().encode() in diagram.pdf
     assert b"/Alt <feff" in diagram.pdf
+    assert b"/Lang(en)" in diagram.pdf  # the language of that text
 
 
 def test_latin_text_and_arrows_stay_text() -> None:

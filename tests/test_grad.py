@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from central import check_model
 from modeci_mdf.mdf import Graph, Model
 
 import mdf_scatter
-from mdf_scatter import GatherND, ScatterND, from_onnx, grad, load, run, save, to_onnx
+from mdf_scatter import GatherND, ScatterND, draw, from_onnx, grad, load, run, save, to_onnx
 from mdf_scatter.errors import InputError, UnsupportedError
 from mdf_scatter.gradient import RULES, Call, rule
+from mdf_scatter.wiring import backward_pass
 
 
 def parsed(body: str, opset: int = 18) -> Model:
@@ -263,6 +265,64 @@ def test_grad_of_grad_is_the_second_derivative() -> None:
     x, outside = np.array([1.0, 2.0, -3.0]), np.array([1.0, 1.0, 2.0])
     results = run(twice, {"x": x, "y_grad": outside, "x_grad_grad": np.ones(3)})
     np.testing.assert_allclose(results[said(twice)["wrt"]["x"]], 6 * x * outside)
+
+
+def test_a_second_backward_pass_keeps_what_the_first_one_said() -> None:
+    once = grad(scatters(training=False))
+    twice = grad(once, of="output", wrt="total.data")
+    assert said(twice) == {
+        "of": {"output": "output_grad_1"},
+        "wrt": {"total.data": "total.data_grad_1"},
+        "stopped": said(once)["stopped"],
+        "earlier": [said(once)],
+    }
+    thrice = grad(twice, of="output", wrt="rows.data")
+    assert said(thrice)["earlier"] == [said(once), {k: said(twice)[k] for k in ("of", "wrt", "stopped")}]
+
+
+LOOP = """g (int64 n, double[3] x) => (double[3] y) {
+    y = Loop <body = turn (int64 i, bool going, h) => (on, hn) {
+        on = Identity(going)
+        hn = Mul(h, h)
+    }> (n, , x)
+}"""
+RECURRENT = """g (double[2, 1, 3] x, double[1, 4, 3] w, double[1, 4, 4] r) => (double[2, 1, 1, 4] y)
+    { y = RNN <hidden_size = 4> (x, w, r) }"""
+PRODUCTS = """g (double[3] x, int64[30, 1] at, double[30] u) => (double[3] y)
+    { y = ScatterND <reduction = "mul"> (x, at, u) }"""
+
+
+@pytest.mark.parametrize("text", [LOOP, RECURRENT, PRODUCTS], ids=["Loop", "RNN", "ScatterND"])
+def test_nodes_say_which_backward_pass_they_are_part_of(text: str) -> None:
+    once = grad(parsed(text))
+    twice = grad(once, of="x_grad")
+
+    def passes(model: Model) -> list[int]:
+        return [backward_pass(node) for graph in model.graphs for node in graph.nodes]
+
+    assert set(passes(once)) == {0, 1}
+    assert set(passes(twice)) == {0, 1, 2}
+    assert passes(twice).count(1) == passes(once).count(1)
+
+
+def test_each_backward_pass_is_drawn_in_a_frame_of_its_own() -> None:
+    lines = draw(grad(grad(parsed(SQUARE)), of="x_grad", wrt="x")).dot.splitlines()
+    frames: dict[str, set[str]] = {"forward": set(), "_backward": set(), "_backward2": set()}
+    frame = "forward"
+    for line in lines:
+        begins = re.search(r"subgraph cluster_g0(_backward2?) ", line)
+        box = re.search(r'TITLE="(?:graph input|graph output) (\w+)', line)
+        if begins or line == "\t\t}":
+            frame = begins[1] if begins else "forward"
+        elif box and "label=<" in line:
+            frames[frame].add(box[1])
+    assert frames == {
+        "forward": {"x", "y"},
+        "_backward": {"y_grad", "x_grad"},
+        "_backward2": {"x_grad_grad", "x_grad_1"},
+    }
+    headings = re.findall(r"<B>(backward[^<]*)</B>", "\n".join(lines).replace("\xa0", " "))
+    assert headings == ["backward 2", "backward"]
 
 
 def test_the_model_itself_is_not_changed() -> None:

@@ -17,6 +17,7 @@ from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 from mdf_scatter import from_onnx, grad, run, save, to_onnx
 from mdf_scatter import load as load_model
 from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.wiring import graph_inputs
 
 Array = npt.NDArray[Any]
 
@@ -408,7 +409,7 @@ def test_random_numbers_inside_are_refused() -> None:
         }> (n, , h0)
     }"""
     assert refusal(text) == (
-        "Loop 'h': no gradient: RandomNormalLike 'RandomNormalLike' inside it draws random numbers, and "
+        "Loop 'h': no gradient: RandomNormalLike 'r' inside it draws random numbers, and "
         "the backward pass computes again what is inside; draw them outside"
     )
 
@@ -422,7 +423,76 @@ def test_an_operator_inside_without_a_rule_is_named() -> None:
             w = Mul(v, d)
         }> (n, , h0)
     }"""
-    assert refusal(text).startswith("Det 'Det': there is no rule for its gradient, and it is on the way ")
+    assert refusal(text).startswith("Det 'd': there is no rule for its gradient, and it is on the way ")
+
+
+SCATTERS = {
+    "Scan": """g (double[3] h, double[4, 3] xs, double[1] w) => (double[3] y) {
+        at = Constant <value = int64[1, 1] {1}> ()
+        y = Scan <num_scan_inputs = 1, body = cell (hp, x) => (hn) {
+            [total] a = ScatterND <reduction = "add"> (hp, at, w)
+            hn = Mul(a, x)
+        }> (h, xs)
+    }""",
+    "Loop": """g (int64 n, double[3] h, double[1] w) => (double[3] y) {
+        at = Constant <value = int64[1, 1] {1}> ()
+        y = Loop <body = turn (int64 i, bool going, hp) => (on, hn) {
+            on = Identity(going)
+            [total] a = ScatterND <reduction = "add"> (hp, at, w)
+            hn = Tanh(a)
+        }> (n, , h)
+    }""",
+    "If": """g (bool c, double[3] h, double[1] w) => (double[3] y) {
+        at = Constant <value = int64[1, 1] {1}> ()
+        y = If (c) <
+            then_branch = yes () => (u) { [total] u = ScatterND <reduction = "add"> (h, at, w) },
+            else_branch = no () => (v) { v = Tanh(h) }
+        >
+    }""",
+    "If in a Loop": """g (int64 n, bool c, double[3] h, double[1] w) => (double[3] y) {
+        at = Constant <value = int64[1, 1] {1}> ()
+        y = Loop <body = turn (int64 i, bool going, double[3] hp) => (on, hn) {
+            on = Identity(going)
+            hn = If (c) <
+                then_branch = yes () => (u) { [total] u = ScatterND <reduction = "add"> (hp, at, w) },
+                else_branch = no () => (v) { v = Tanh(hp) }
+            >
+        }> (n, , h)
+    }""",
+}
+GIVEN = {"n": np.array(2), "c": np.array(True), "h": np.ones(3), "xs": np.full((4, 3), 2.0), "w": np.ones(1)}
+
+
+def scattering(text: str, **parameters: Any) -> tuple[Model, dict[str, Array]]:
+    """Return a model whose ScatterND, in a body, has these parameters, and its inputs."""
+    made = model(text)
+    (node,) = [node for graph in made.graphs for node in graph.nodes if node.id == "total"]
+    node.parameters += [Parameter(id=name, value=value) for name, value in parameters.items()]
+    return made, {item.name: GIVEN[item.name] for item in graph_inputs(made.graphs[0])}
+
+
+@pytest.mark.parametrize("text", SCATTERS.values(), ids=SCATTERS)
+def test_nodes_inside_that_stop_gradients_are_listed_by_their_own_names(text: str) -> None:
+    stopped, inputs = scattering(text, training=False)
+    backward = grad(stopped)
+    said = backward.graphs[0].metadata["gradient"]
+    assert said["stopped"] == [{"node": "total", "reason": "training is false"}]
+    found = run(backward, {**inputs, said["of"]["y"]: np.ones(3)})
+    assert not found["h_grad"].any()
+    assert not found["w_grad"].any()
+    passing, _ = scattering(text)
+    assert grad(passing).graphs[0].metadata["gradient"]["stopped"] == []
+
+
+def test_a_node_inside_that_nothing_comes_back_to_is_not_listed() -> None:
+    stopped, _ = scattering(SCATTERS["Scan"].replace("Mul(a, x)", "Tanh(x)"), training=False)
+    assert grad(stopped).graphs[0].metadata["gradient"]["stopped"] == []
+
+
+def test_lda_coeff_of_a_node_inside_counts_in_each_turn() -> None:
+    scaled, inputs = scattering(SCATTERS["Scan"], lda_coeff=0.5)
+    found = run(grad(scaled), {**inputs, "y_grad": np.ones(3)})
+    np.testing.assert_array_equal(found["h_grad"], np.full(3, 2.0**4 * 0.5**4))
 
 
 def test_a_model_with_state_is_differentiated_in_one_evaluation() -> None:

@@ -238,6 +238,18 @@ def test_second_derivatives(op_type):
     check_model(grad(model), free | {"y0_grad": spread(Runner(model)(free)["y0"].shape, 1)})
 
 
-def test_second_derivatives_of_a_product_with_zeros():
-    model, free = node_model("ReduceProd", [np.array([[0.0, 2, 3], [0, 0, 3], [0, 0, 0]]), [1]], constant=[1])
-    check_model(grad(model), free | {"y0_grad": np.array([[2.0], [3.0], [4.0]])})
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_second_derivatives_of_a_product_with_zeros(symbolic, keepdims):
+    x = np.array([[0.0, 2, 3], [0, 0, 3], [0, 0, 0]])
+    options = {"constant": [1], "symbolic": symbolic}
+    model, free = node_model("ReduceProd", [x, np.array([1])], {"keepdims": keepdims}, **options)
+    coming = np.array([2.0, 3.0, 4.0]).reshape((3, 1) if keepdims else 3)
+    found = check_model(grad(model), free | {"y0_grad": coming})
+    assert found["x0"].any()
+
+
+def test_second_derivatives_of_a_product_of_all_sizes_unknown():
+    x = np.array([[0.0, 2.0], [3.0, 0.0]])
+    model, free = node_model("ReduceProd", [x], {"keepdims": 0}, symbolic=True)
+    check_model(grad(model), free)

@@ -229,6 +229,15 @@ def test_a_click_opens_a_node_and_another_its_own(example):
 
 
 @in_a_browser
+def test_a_page_that_has_no_room_yet_fits_once_it_has(example):
+    fitted = box(example)
+    example.ask("document.querySelector('main').style.display = 'none', fit(), zoom(2)")
+    assert len(box(example)) == 4
+    example.ask("document.querySelector('main').style.display = '', fit()")
+    assert box(example) == fitted
+
+
+@in_a_browser
 def test_every_node_is_reached_and_opened_by_keyboard(example):
     names = []
     for _ in range(40):

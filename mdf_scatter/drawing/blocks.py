@@ -51,7 +51,7 @@ class Block:
         text: Value of a constant, a default, or what a run gave, as it is written in the box.
         is_default: Whether the text is what a graph input is where nothing is given.
         gradient_of: What a graph input or output is the gradient of, or nothing.
-        is_backward: Whether it is a node, or nodes, of a backward pass.
+        backward_pass: Which backward pass it is part of, from 1 on; 0 for the forward pass.
     """
 
     key: str
@@ -65,7 +65,12 @@ class Block:
     text: str = ""
     is_default: bool = False
     gradient_of: str = ""
-    is_backward: bool = False
+    backward_pass: int = 0
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is a node, or nodes, of a backward pass."""
+        return self.kind in ("node", "run") and self.backward_pass > 0
 
 
 class End(NamedTuple):

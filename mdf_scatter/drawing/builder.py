@@ -174,7 +174,7 @@ class Builder:
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 rows=tuple(rows(node, held, self.conditions.get(node.id), inner, self.gradients.stop(node))),
-                is_backward=wiring.is_backward(node),
+                backward_pass=wiring.backward_pass(node),
             )
         )
         for position, source in feeders:
@@ -256,9 +256,15 @@ class Builder:
         is_default: bool = False,
         gradient_of: str = "",
     ) -> End:
-        box = Block(self._key(), kind, name, tip, outputs=(terminal(name, tensor),))
-        self.blocks.append(replace(box, text=text, is_default=is_default, gradient_of=gradient_of))
+        box = Block(self._key(), kind, name, tip, outputs=(terminal(name, tensor),), text=text)
+        self.blocks.append(replace(self._of_pass(box, gradient_of), is_default=is_default))
         return End(box.key, 0)
+
+    def _of_pass(self, box: Block, gradient_of: str) -> Block:
+        """Return a graph input or output as what it is the gradient of, in the backward pass that it is."""
+        if not gradient_of:
+            return box
+        return replace(box, gradient_of=gradient_of, backward_pass=self.gradients.passes[box.name])
 
     def _outer(self, node: Node, port: InputPort) -> Source:
         """Return where a value of an enclosing graph comes from; a box of its name if it is not drawn."""
@@ -293,8 +299,8 @@ class Builder:
             tip += f" = {full_text(self.seen[place])}"
             text = summary(self.seen[place])
         into = (terminal(output.name, tensor),)
-        box = Block(key, "output", output.name, tip, inputs=into, text=text, gradient_of=gradient_of)
-        self.blocks.append(box)
+        box = Block(key, "output", output.name, tip, inputs=into, text=text)
+        self.blocks.append(self._of_pass(box, gradient_of))
         self._wire(end, End(key, 0), tensor, output.name, crosses=source.crosses)
 
     def _connect(self, edge: Edge, source: End) -> None:

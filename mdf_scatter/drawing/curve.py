@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -25,6 +26,8 @@ LOGARITHMIC = 30.0
 TICKS = 5
 """About how many lines a scale has."""
 
+_TICK_CHARACTERS, _TICK_DECIMALS = 10, 4
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -43,7 +46,7 @@ def loss_curve(losses: Sequence[float], *, theme: Literal["light", "dark"] = "li
     steps = len(values) - 1
     is_log = values.min() > 0 and values.max() / values.min() >= LOGARITHMIC
     scaled = np.log10(values) if is_log else values
-    lines = _decades(scaled) if is_log else _ticks(float(scaled.min()), float(scaled.max()))
+    lines = _decades(scaled) if is_log else _levels(float(scaled.min()), float(scaled.max()))
     low, high = min(lines[0], float(scaled.min())), max(lines[-1], float(scaled.max()))
 
     def across(step: float) -> float:
@@ -57,9 +60,9 @@ def loss_curve(losses: Sequence[float], *, theme: Literal["light", "dark"] = "li
         Box(LEFT, TOP, WIDTH, HEIGHT, colours.box, colours.frame, kind="field"),
         Text(LEFT, TOP / 2, title, HEADER_SIZE, colours.text, bold=True),
     ]
-    for line in lines:
-        text = f"{10**line:.3g}" if is_log else f"{line:.6g}"
-        shapes.append(_line(((LEFT, down(line)), (LEFT + WIDTH, down(line))), colours.band))
+    for line, text in zip(lines, _texts(lines, is_log=is_log), strict=True):
+        if low < line < high:  # the field's own frame stands at its ends
+            shapes.append(_line(((LEFT + 1, down(line)), (LEFT + WIDTH - 1, down(line))), colours.band))
         shapes.append(Text(LEFT - 8, down(line), text, SMALL_SIZE, colours.muted, anchor="end"))
     for step in sorted({round(line) for line in _ticks(0, steps) if line <= steps}):
         shapes.append(_line(((across(step), TOP + HEIGHT), (across(step), TOP + HEIGHT + 4)), colours.frame))
@@ -95,6 +98,23 @@ def _ticks(low: float, high: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * (1 - 1e-9))
     return [number * step for number in range(math.floor(low / step), math.ceil(high / step) + 1)]
+
+
+def _levels(low: float, high: float) -> list[float]:
+    """Return the lines of the losses; one that never changes lies in the middle of them."""
+    around = abs(low) / 2 or 0.5 if low == high else 0
+    return _ticks(low - around, high + around)
+
+
+def _texts(lines: list[float], *, is_log: bool) -> list[str]:
+    """Write the lines with as many decimals as tell them apart, all alike; shorter where there is no room."""
+    if is_log:
+        return [f"{10**line:.3g}" for line in lines]
+    step = min(b - a for a, b in pairwise(lines))
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    texts = [f"{line:.{decimals}f}" for line in lines]
+    fits = decimals <= _TICK_DECIMALS and max(map(len, texts)) <= _TICK_CHARACTERS
+    return texts if fits else [f"{line:.6g}" for line in lines]
 
 
 def _thinned(values: Floats) -> list[tuple[int, float]]:

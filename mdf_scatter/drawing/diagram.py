@@ -54,6 +54,8 @@ class Diagram:
     def png(self) -> bytes:
         """The diagram as PNG, at 192 dots per inch where it is not too large for that.
 
+        Its font has Latin, Greek and Cyrillic letters; others are boxes, which they are not in the SVG.
+
         Raises:
             RenderError: The command `graphviz-pure` is not installed, or takes too long.
         """
@@ -118,7 +120,7 @@ def draw(
         theme: `light` or `dark`.
         depth: How many levels of subgraphs are drawn inside their nodes' frames: 0 folds each into a row
             of its node. Left out, they are drawn as long as that is readable, and in a graph of more than
-            300 nodes constants go to their terminals, and nodes in a row into boxes that list them.
+            100 nodes constants go to their terminals, and nodes in a row into boxes that list them.
         values: What a run gave, to be drawn into the diagram, by the name of a graph output or input, or
             by `node.port`: small arrays themselves, large ones as shape, least, greatest and NaN.
 

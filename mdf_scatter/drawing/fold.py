@@ -10,7 +10,7 @@ from itertools import pairwise
 from mdf_scatter.drawing.blocks import Block, End, Scene, Wire
 from mdf_scatter.drawing.rows import NO_GRADIENT, Row, counted
 
-LONG = 300
+LONG = 100
 """Graphs of more nodes than this are folded, where no depth is asked for."""
 
 LONGEST_RUN = 12
@@ -132,7 +132,7 @@ def _runs(scene: Scene, crossing: set[str]) -> list[list[Block]]:
         if len(targets) == 1:
             [target] = targets
             is_next = target in plain and into[target] == {key} and target != key
-            if is_next and plain[target].is_backward == block.is_backward:
+            if is_next and plain[target].backward_pass == block.backward_pass:
                 following[key] = target
     led = set(following.values())
     runs: list[list[Block]] = []
@@ -161,7 +161,7 @@ def _box(run: list[Block], wires: Iterable[Wire]) -> Block:
         inputs=first.inputs,
         outputs=last.outputs,
         rows=tuple(listed),
-        is_backward=first.is_backward,
+        backward_pass=first.backward_pass,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 
 import graphviz
 
@@ -14,11 +16,16 @@ from mdf_scatter.drawing.markup import tooltip
 from mdf_scatter.drawing.style import FONT, TEXT_SIZE, Theme, line_attributes
 from mdf_scatter.drawing.tables import box_width, table
 
-SMALL = 40
+SMALL = 60
 """Boxes of a diagram whose columns may stand further apart than usual."""
 
 _GAP = 0.7
 """How far apart columns stand, in inches."""
+
+_MARGIN = 14
+_BEND_MARGIN = 36
+_RETURN_MARGIN = 70
+"""How far a frame stands around its boxes, in points; wide where wires bend outwards."""
 
 
 def dot(scenes: list[Scene], theme: Theme) -> str:
@@ -52,7 +59,8 @@ def dot(scenes: list[Scene], theme: Theme) -> str:
         edge_attr={"arrowhead": "none"},
     )
     writer = _Writer(theme, is_turned)
-    for scene in scenes:
+    # Graphviz stacks what comes first at the bottom, and the model's first graph belongs on top.
+    for scene in reversed(scenes):
         writer.frame(diagram, scene, _apart(scene))
     # An edge in a frame would draw the node at its other end into it.
     for scene in scenes:
@@ -65,21 +73,66 @@ def dot(scenes: list[Scene], theme: Theme) -> str:
 def _gap(scenes: list[Scene]) -> float:
     """Return how far apart what feeds a node stands from it, in inches.
 
-    Wires from few terminals to many cross each other between the columns, and need space for it.
+    Wires from few terminals to many cross each other between the columns, and need space for it; so do the
+    many wires on one side of a node, whose boxes stand further apart than its terminals.
     """
     parts = [part for scene in scenes for part in scene.all()]
     if sum(len(part.blocks) for part in parts) > SMALL:
         return _GAP
-    leaving = Counter(wire.source for part in parts for wire in part.wires)
-    crowd = sum(count for count in leaving.values() if count > 2)
-    return min(_GAP + 0.13 * crowd, 2.0)
+    wires = [wire for part in parts for wire in part.wires]
+    crowd = sum(count for count in Counter(wire.source for wire in wires).values() if count > 2)
+    sides = Counter(wire.source.block for wire in wires), Counter(wire.target.block for wire in wires)
+    beside_one = max((count for side in sides for count in side.values()), default=0)
+    return min(_GAP + 0.13 * crowd + 0.04 * max(beside_one - 8, 0), 2.0)
 
 
-def _apart(scene: Scene) -> set[str]:
-    """Return the keys of what stands in a frame of its own: the backward pass, its inputs and outputs."""
-    if not any(block.is_backward for block in scene.blocks):
-        return set()
-    return {block.key for block in scene.blocks if block.is_backward or block.gradient_of}
+def _margin(scene: Scene) -> int:
+    """Return how far a frame stands around its boxes, in points.
+
+    A wire past a whole column bends outwards there, and one that runs back bends around its ends, furthest
+    from the next column: it would cross the frame.
+    """
+    pairs = {(wire.source.block, wire.target.block) for wire in scene.wires if not wire.crosses}
+    if any(source != target and (target, source) in pairs for source, target in pairs):
+        return _RETURN_MARGIN
+    before: dict[str, set[str]] = defaultdict(set)
+    after: dict[str, set[str]] = defaultdict(set)
+    for source, target in pairs:
+        before[target].add(source)
+        after[source].add(target)
+    try:
+        from_left, from_right = _columns(before), _columns(after)
+    except CycleError:
+        return _BEND_MARGIN
+    # Boxes that can, stand beside what they feed or what feeds them: only room on both sides is a column.
+    is_past = (
+        from_left[target] - from_left[source] > 1 and from_right[source] - from_right[target] > 1
+        for source, target in pairs
+    )
+    return _BEND_MARGIN if any(is_past) else _MARGIN
+
+
+def _columns(before: Mapping[str, Collection[str]]) -> dict[str, int]:
+    """Count the boxes on the longest way to each box.
+
+    Raises:
+        CycleError: A way leads from a box to itself.
+    """
+    found: dict[str, int] = {}
+    for key in TopologicalSorter(before).static_order():
+        found[key] = max((found[other] + 1 for other in before.get(key, ())), default=0)
+    return found
+
+
+def _apart(scene: Scene) -> dict[int, set[str]]:
+    """Return the keys of what stands in a frame of its own: each backward pass, its inputs and outputs.
+
+    The last pass is the first, since within a frame Graphviz stacks what comes first at the bottom.
+    """
+    passes = sorted({block.backward_pass for block in scene.blocks if block.is_backward}, reverse=True)
+    return {
+        number: {block.key for block in scene.blocks if block.backward_pass == number} for number in passes
+    }
 
 
 @dataclass(frozen=True)
@@ -94,8 +147,10 @@ class _Writer:
     theme: Theme
     is_turned: bool
 
-    def frame(self, diagram: graphviz.Digraph, scene: Scene, apart: Collection[str] = ()) -> None:
-        """Write a graph, and the blocks of some keys in a frame of their own within it."""
+    def frame(
+        self, diagram: graphviz.Digraph, scene: Scene, apart: Mapping[int, set[str]] = MappingProxyType({})
+    ) -> None:
+        """Write a graph, and the blocks of some keys, by backward pass, in frames of their own within it."""
         with diagram.subgraph(name=f"cluster_{scene.key}") as frame:
             frame.attr(
                 label=f"<{heading(scene, self.theme)}>",
@@ -104,13 +159,17 @@ class _Writer:
                 style="rounded",
                 color=self.theme.frame,
                 bgcolor=self.theme.ground,
-                margin="14",
+                margin=f"{_margin(scene)}",
             )
-            if apart:
-                with frame.subgraph(name=f"cluster_{scene.key}_backward") as within:
-                    within.attr(label=f"<{backward_heading(scene, self.theme)}>", bgcolor=self.theme.band)
-                    self._boxes(within, scene, apart)
-            self._boxes(frame, scene, {block.key for block in scene.blocks}.difference(apart))
+            if not scene.blocks:  # a frame around nothing would not be drawn
+                frame.node(f"{scene.key}none", label="", style="invis")
+            for number, keys in apart.items():
+                name = f"cluster_{scene.key}_backward{number if number > 1 else ''}"
+                with frame.subgraph(name=name) as within:
+                    title = backward_heading(scene, number, self.theme)
+                    within.attr(label=f"<{title}>", bgcolor=self.theme.band)
+                    self._boxes(within, scene, keys)
+            self._boxes(frame, scene, {block.key for block in scene.blocks}.difference(*apart.values()))
             self.wires(frame, (wire for wire in reversed(scene.wires) if not wire.crosses))
 
     def _boxes(self, frame: graphviz.Digraph, scene: Scene, keys: Collection[str]) -> None:
@@ -142,7 +201,7 @@ class _Writer:
                 diagram.edge(
                     *(reversed(ends) if self.is_turned else ends),
                     **{"ltail" if self.is_turned else "lhead": f"cluster_{inner.key}"},
-                    color=self.theme.frame,
+                    color=self.theme.muted,
                     penwidth="1",
                     tooltip=tooltip(inner.what),
                 )

@@ -32,9 +32,12 @@ _STYLE_NAMES: dict[LineStyle, str] = {
 }
 _SAMPLE_WIDTH = 24
 
+_IN_ONE_ROW = 8
+"""Captions and entries of a legend that stand side by side."""
+
 
 def heading(scene: Scene, theme: Theme) -> str:
-    """Return a graph's name, its parameters, the conditions that end its run, and what is folded."""
+    """Return a graph's name, its parameters, the conditions that end its run, and what is not drawn."""
     graph = scene.graph
     words = run(short_name(graph.id), bold=True)
     words += run(f"   {short_name(scene.what)}", size=SMALL_SIZE, colour=theme.muted)
@@ -45,6 +48,8 @@ def heading(scene: Scene, theme: Theme) -> str:
     for name, condition in ((graph.conditions and graph.conditions.termination) or {}).items():
         text = f"ends when {condition_text(condition)}"
         notes.append((text, f"{text} ({name})"))
+    if not scene.blocks:
+        notes.append(("no nodes", "no nodes"))
     if scene.folded:
         boxes = sum(block.kind == "run" for block in scene.blocks)
         text = (
@@ -61,11 +66,11 @@ def heading(scene: Scene, theme: Theme) -> str:
     return plain_table(cells, padding=2)
 
 
-def backward_heading(scene: Scene, theme: Theme) -> str:
-    """Return what stands over the backward pass of a graph."""
-    names = gradients(scene.graph).losses
+def backward_heading(scene: Scene, number: int, theme: Theme) -> str:
+    """Return what stands over a backward pass of a graph."""
+    names = next(iter(gradients(scene.graph).losses[number - 1 :]), ())
     shown = [short_name(name) for name in names[:_LOSSES]] + ["…"] * (len(names) > _LOSSES)
-    words = run("backward", bold=True)
+    words = run("backward" if number == 1 else f"backward {number}", bold=True)
     if shown:
         text = f"   gradient{'s' if len(names) > 1 else ''} of {', '.join(shown)}"
         words += run(text, size=SMALL_SIZE, colour=theme.muted)
@@ -81,11 +86,14 @@ def legend(scenes: list[Scene], theme: Theme) -> str:
         row.dtype for scene in scenes for block in scene.blocks for row in block.rows if row.dtype
     }
     styles = {line_style(tensor) for tensor in tensors}
-    cells = [*_colours(colours, theme), *_lines(styles, theme)]
+    dtypes, lines = list(_colours(colours, theme)), list(_lines(styles, theme))
     if any(wire.crosses for wire in wires):
         dots = _fixed([f"<TD>{patch(1, 1, theme.muted)}</TD>" * 6], 21, 1, spacing=3)
-        cells.append(_entry(dots, "from an enclosing graph"))
-    return plain_table(["".join(cells) or "<TD></TD>"], padding=3)
+        lines.append(_entry(dots, "from an enclosing graph"))
+    if len(dtypes) + len(lines) <= _IN_ONE_ROW:
+        return plain_table(["".join(dtypes + lines) or "<TD></TD>"], padding=3)
+    # A legend that is wider than the diagram would not stand at its left end.
+    return plain_table([_captioned(*row) for row in (dtypes, lines) if row])
 
 
 def _colours(used: set[DtypeClass], theme: Theme) -> Iterator[str]:
@@ -122,6 +130,15 @@ def _sample(style: LineStyle, colour: str) -> str:
     lines = {"scalar": 1, "matrix": 2, "tensor": 3}[style]
     line = f"<TD>{patch(_SAMPLE_WIDTH, 1, colour)}</TD>"
     return _fixed([line] * lines, _SAMPLE_WIDTH, 3 * lines - 2, spacing=2)
+
+
+def _captioned(caption: str, *entries: str) -> str:
+    """Return a row of a legend of several: an entry is as wide as it is, whatever stands over or under it."""
+    rest = '<TD COLSPAN="100"></TD>'
+    return "".join(
+        f'<TD ALIGN="LEFT">{plain_table([cells + rest], padding=3)}</TD>'
+        for cells in (caption, "".join(entries))
+    )
 
 
 def _fixed(rows: list[str], width: int, height: int, spacing: int) -> str:

@@ -26,6 +26,11 @@ _INVISIBLE = re.compile(
 # Scripts of two bytes a letter that Arial's stand-in in PNG shows as boxes, which are wider than two spaces.
 _WIDER = re.compile("[\u0530-\u058f\u0600-\u07ff]")
 
+# Letters of two bytes that are as wide as an m.
+_WIDE = frozenset("\u0436\u043c\u0444\u0448\u0449\u044b\u044e\u0153\u03c9")
+
+_CYRILLIC = re.compile("[\u0400-\u052f]")
+
 
 def visible(text: str) -> str:
     r"""Write characters that cannot be seen, or reorder others, as Python escapes.
@@ -102,8 +107,12 @@ def _missing_spaces(text: str) -> int:
     for character in filter(lambda character: character > "\u00ff", text):
         if east_asian_width(character) in "WF" or category(character)[0] in "SP":
             missing += 0.6
+        elif character.lower() in _WIDE:
+            missing += 1.6 if character.isupper() else 1.0
         elif character.isupper():
-            missing += 0.5
+            missing += 0.6
+        elif _CYRILLIC.match(character):
+            missing += 0.2
         elif _WIDER.match(character):
             missing += 0.7
     return round(missing)

@@ -15,9 +15,15 @@ function show(box) {
   for (const svg of drawings) svg.setAttribute("viewBox", text);
 }
 
+// A page that is not on the screen yet has no room at all.
+function room() {
+  return { across: Math.max(view.clientWidth, 1), down: Math.max(view.clientHeight, 1) };
+}
+
 function fit() {
-  const unit = Math.max(width / view.clientWidth, height / view.clientHeight, 1 / LARGEST);
-  const box = { width: unit * view.clientWidth, height: unit * view.clientHeight };
+  const { across, down } = room();
+  const unit = Math.max(width / across, height / down, 1 / LARGEST);
+  const box = { width: unit * across, height: unit * down };
   show({ x: (width - box.width) / 2, y: (height - box.height) / 2, ...box });
   isFitted = true;
 }
@@ -29,7 +35,8 @@ function refit() {
 
 // Units of the drawing for one pixel of the screen.
 function unit() {
-  return Math.max(seen.width / view.clientWidth, seen.height / view.clientHeight);
+  const { across, down } = room();
+  return Math.max(seen.width / across, seen.height / down);
 }
 
 function move(x, y) {

@@ -1,4 +1,4 @@
-"""What a gradient graph says of itself: where gradients come in and stop."""
+"""What a gradient graph says of itself: where gradients come in and stop, in each backward pass."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class Gradients:
     Attributes:
         of: What each graph input that is a gradient from outside is the gradient of, by its name.
         wrt: What each graph output that is a gradient belongs to, by its name.
-        losses: Every output that is differentiated.
+        passes: Which backward pass each of these inputs and outputs is part of, from 1 on, by its name.
+        losses: The outputs that each backward pass differentiates.
     """
 
     of: Mapping[str, str] = field(default_factory=dict)
     wrt: Mapping[str, str] = field(default_factory=dict)
-    losses: tuple[str, ...] = ()
+    passes: Mapping[str, int] = field(default_factory=dict)
+    losses: tuple[tuple[str, ...], ...] = ()
     _stopped: Mapping[str, str] = field(default_factory=dict)
 
     def stop(self, node: Node) -> str:
@@ -33,17 +35,29 @@ class Gradients:
 
 def gradients(graph: Graph) -> Gradients:
     """Read what a graph's metadata says of gradients."""
-    said = _mapping((graph.metadata or {}).get("gradient"))
-    of, wrt, stopped = _mapping(said.get("of")), _mapping(said.get("wrt")), said.get("stopped")
-    stops = [_mapping(stop) for stop in stopped] if isinstance(stopped, list) else []
+    last = _mapping((graph.metadata or {}).get("gradient"))
+    said = [*map(_mapping, _items(last.get("earlier"))), last] if last else []
+    of = [_mapping(one.get("of")) for one in said]
+    wrt = [_mapping(one.get("wrt")) for one in said]
+    stops = [_mapping(stop) for one in said for stop in _items(one.get("stopped"))]
     return Gradients(
-        {str(name): str(loss) for loss, name in of.items() if name is not None},
-        {str(name): str(target) for target, name in wrt.items()},
-        tuple(map(str, of)),
+        {str(name): str(loss) for one in of for loss, name in one.items() if name is not None},
+        {str(name): str(target) for one in wrt for target, name in one.items()},
+        {
+            str(name): number
+            for number, parts in enumerate(zip(of, wrt, strict=True), 1)
+            for part in parts
+            for name in part.values()
+        },
+        tuple(tuple(map(str, one)) for one in of),
         {str(stop.get("node")): str(stop.get("reason")) for stop in stops},
     )
 
 
+# Metadata is anyone's to write.
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _mapping(value: object) -> Mapping[str, Any]:
-    # Metadata is anyone's to write.
     return value if isinstance(value, dict) else {}

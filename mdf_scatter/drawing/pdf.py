@@ -71,7 +71,7 @@ def _document(
     # SVG counts downwards. What is marked here is the figure that the alternative text is for.
     turned = f"{_n(scale)} 0 0 {_n(-scale)} 0 {_n(height)} cm /Figure<</MCID 0>> BDC\n".encode()
     objects = [
-        b"<</Type/Catalog/Pages 2 0 R/StructTreeRoot 5 0 R/MarkInfo<</Marked true>>"
+        b"<</Type/Catalog/Pages 2 0 R/StructTreeRoot 5 0 R/MarkInfo<</Marked true>>/Lang(en)"
         b"/ViewerPreferences<</DisplayDocTitle true>>>>",
         b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
         b"<</Type/Page/Parent 2 0 R/MediaBox%s/Contents 4 0 R/StructParents 0/Resources<<%s>>>>"

@@ -184,7 +184,7 @@ def _ports(block: Block, theme: Theme) -> list[str]:
     )
     # The gap between the sides, as many columns: a band that is wider than the ports stretches
     # every column alike, so nearly all of it goes here. It also gives each row a cell of its own.
-    gap = f'<TD COLSPAN="20" WIDTH="12" HEIGHT="{_HALF}"></TD>'
+    gap = f'<TD COLSPAN="100" WIDTH="12" HEIGHT="{_HALF}"></TD>'
     return [a + gap + b for a, b in zip(left, right, strict=True)]
 
 

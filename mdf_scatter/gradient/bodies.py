@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mdf_scatter.gradient.copies import write_again
-from mdf_scatter.gradient.emitter import Emitter
 from mdf_scatter.gradient.pruning import needed
 from mdf_scatter.gradient.reverse import (
     LDA_COEFF,
@@ -22,7 +21,7 @@ from mdf_scatter.gradient.reverse import (
     has_gradient,
     reaching_values,
 )
-from mdf_scatter.gradient.table import Call
+from mdf_scatter.gradient.table import Call, node_name
 from mdf_scatter.stretches import values_read
 
 _DRAWING = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
@@ -95,14 +94,13 @@ class Body:
     def __init__(self, call: Call, graph: ir.Graph) -> None:
         self._call = call
         self._graph = graph
-        self.builder = call.emit.builder.inner()
-        self.emit = Emitter(self.builder, call.emit.name)
+        self.emit = call.emit.inner()
         self.now: dict[ir.Value, ir.Value] = {}
         self._nodes: list[ir.Node] = []
 
     def slot(self, name: str | None, like: ir.Value, shape: ir.Shape | None) -> ir.Value:
         """Return a value, of the dtype of another one, that nodes read and none makes."""
-        return ir.Value(name=self.builder.free_name(str(name)), type=like.type, shape=shape)
+        return ir.Value(name=self.emit.builder.free_name(str(name)), type=like.type, shape=shape)
 
     def compute(self) -> dict[ir.Value, int]:
         """Write what the other one computes.
@@ -110,9 +108,9 @@ class Body:
         Returns:
             The wanted values that it reads from around, and the position of each among the call's inputs.
         """
-        first = len(self.builder.nodes)
+        first = len(self.emit.builder.nodes)
         write_again(self.emit, self._graph, self.now)
-        self._nodes = self.builder.nodes[first:]
+        self._nodes = self.emit.builder.nodes[first:]
         read = {value for node in self._nodes for value in values_read(node)}
         read.update(self.now.get(value, value) for value in self._graph.outputs)
         wanted = {self._call.inputs[at]: at for at in sorted(self._call.wanted, reverse=True)}
@@ -131,7 +129,8 @@ class Body:
         for output, grad in coming:
             value = self.now.get(output, output)
             seeds[value] = self.emit("Add", seeds[value], grad) if value in seeds else grad
-        found, _ = backward(self.emit, self._nodes, seeds, dict.fromkeys(targets))
+        found, stops = backward(self.emit, self._nodes, seeds, dict.fromkeys(targets))
+        self._call.stops.extend(stops)
         for value, grad in found.items():
             # onnxruntime asks for the shapes of what a Scan's body gives, and infers none through a Loop.
             grad.shape = value.shape if grad.shape is None else grad.shape
@@ -213,18 +212,18 @@ class Body:
             UnsupportedError: One of them draws random numbers, which would be others the second time.
         """
         ends = self._ends(outputs)
-        kept, read = needed(self.builder.nodes, ends)
+        kept, read = needed(self.emit.builder.nodes, ends)
         for node in kept:
             if _draws(node):
                 raise self._call.refusal(
-                    f"{node.op_type} {node.name!r} inside it draws random numbers, and the backward pass "
-                    "computes again what is inside; draw them outside"
+                    f"{node.op_type} {node_name(node)!r} inside it draws random numbers, and the backward "
+                    "pass computes again what is inside; draw them outside"
                 )
         return ir.Graph(
             [],
             ends,
             nodes=kept,
-            initializers=[value for value in self.builder.initializers.values() if value in read],
+            initializers=[value for value in self.emit.builder.initializers.values() if value in read],
             name=name,
         )
 
@@ -246,7 +245,7 @@ class Body:
     def _ends(self, outputs: Iterable[ir.Value]) -> list[ir.Value]:
         """Return outputs as values that nodes of this body make, each another one."""
         ends: list[ir.Value] = []
-        made = {value for node in self.builder.nodes for value in node.outputs}
+        made = {value for node in self.emit.builder.nodes for value in node.outputs}
         for value in outputs:
             ends.append(value if value in made and value not in ends else self.emit("Identity", value))
         return ends

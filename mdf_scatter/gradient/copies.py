@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
+from mdf_scatter.gradient.table import ORIGIN, node_name
 from mdf_scatter.tensors import ir_tensor
-from mdf_scatter.wiring import PASS
 
 
 def write_again(emit: Emitter, graph: ir.Graph, now: dict[ir.Value, ir.Value]) -> None:
@@ -36,9 +36,9 @@ def write_again(emit: Emitter, graph: ir.Graph, now: dict[ir.Value, ir.Value]) -
             name=str(node.name or node.op_type),
             domain=node.domain,
             outputs=[str(value.name or "") for value in node.outputs],
-            metadata_props={**node.metadata_props, PASS: "backward"},
+            metadata_props={**node.metadata_props, **emit.metadata},
         )
-        builder.nodes[-1].meta.update(node.meta)
+        builder.nodes[-1].meta.update({ORIGIN: node_name(node), **node.meta})
         for old, new in zip(node.outputs, outputs, strict=True):
             now[old] = new
             new.type = new.type or old.type
@@ -56,12 +56,12 @@ def _written_again(emit: Emitter, attribute: ir.Attr, now: Mapping[ir.Value, ir.
 
 
 def _graph_again(emit: Emitter, graph: ir.Graph, now: Mapping[ir.Value, ir.Value]) -> ir.Graph:
-    inside = dict(now)
-    builder = emit.builder.inner()
+    inside, within = dict(now), emit.inner()
+    builder = within.builder
     for value in graph.inputs:
         name = builder.free_name(str(value.name))
         inside[value] = ir.Value(name=name, type=value.type, shape=value.shape)
-    write_again(Emitter(builder, emit.name), graph, inside)
+    write_again(within, graph, inside)
     return ir.Graph(
         [inside[value] for value in graph.inputs],
         [inside.get(value, value) for value in graph.outputs],

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from mdf_scatter.dtypes import HALVES
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.gradient.known import known_value
 from mdf_scatter.lower.builder import Builder
@@ -26,15 +27,25 @@ class Emitter:
     Args:
         builder: Where the nodes go.
         name: What they are named after.
+        number: Which backward pass of the model they are, from 1 on.
+
+    Attributes:
+        metadata: What nodes say of themselves.
     """
 
-    def __init__(self, builder: Builder, name: str = "grad") -> None:
+    def __init__(self, builder: Builder, name: str = "grad", number: int = 1) -> None:
         self.builder = builder
         self.name = name
+        self.metadata = {PASS: "backward" if number == 1 else f"backward {number}"}
+        self._number = number
 
     def named(self, name: str) -> Emitter:
         """Return a writer into the same graph whose nodes are named after another one."""
-        return Emitter(self.builder, name)
+        return Emitter(self.builder, name, self._number)
+
+    def inner(self) -> Emitter:
+        """Return a writer into a graph inside this one."""
+        return Emitter(self.builder.inner(), self.name, self._number)
 
     def __call__(self, op_type: str, *inputs: Input, domain: str = "", **attributes: Any) -> ir.Value:
         """Write a node of one output and return its value; of constants of this pass, what they give."""
@@ -62,7 +73,7 @@ class Emitter:
             name=self.name,
             outputs=outputs,
             domain=domain,
-            metadata_props={PASS: "backward"},
+            metadata_props=self.metadata,
         )
 
     def constant(self, array: npt.ArrayLike, like: ir.Value | None = None) -> ir.Value:
@@ -129,19 +140,6 @@ class Emitter:
             return self.integers([known])
         return self("Shape", value, start=axis, end=axis + 1)
 
-    def axes(self, value: ir.Value | None, rank: int) -> list[int] | None:
-        """Return axes that an input names, each in 0..rank-1; None where it is left out or empty.
-
-        Raises:
-            UnsupportedError: They are not constant.
-        """
-        if value is None:
-            return None
-        axes = self.known(value)
-        if axes is None:
-            raise UnsupportedError(f"{self.name}: the axes {value.name!r} are not constant")
-        return [int(axis) % rank for axis in axes.ravel()] or None
-
     def reshape(self, value: ir.Value, shape: ir.Value | Sequence[int]) -> ir.Value:
         """Return a value in another shape, whose sizes are all given."""
         target = shape if isinstance(shape, ir.Value) else self.integers(shape)
@@ -158,11 +156,7 @@ class Emitter:
 
     def zeros_like(self, value: ir.Value) -> ir.Value:
         """Return zeros of a value's shape and dtype."""
-        return self.full_like(value, 0)
-
-    def full_like(self, value: ir.Value, number: float) -> ir.Value:
-        """Return a value's shape, filled with a number."""
-        return self.expand(self.constant(number, value), value)
+        return self.expand(self.constant(0, value), value)
 
     def expand(self, value: ir.Value, like: ir.Value) -> ir.Value:
         """Return a value repeated along axes of size 1, and new ones, to the shape of another one."""
@@ -179,6 +173,10 @@ class Emitter:
         if value.dtype is not None and value.dtype.numpy() == dtype:
             return value
         return self("Cast", value, to=int(ir.DataType.from_numpy(dtype)))
+
+    def wide(self, value: ir.Value) -> ir.Value:
+        """Return a value of half precision as float32, in which counts and sums of many are right."""
+        return self.cast(value, np.float32) if self.dtype(value) in HALVES else value
 
     def transpose(self, value: ir.Value, perm: Sequence[int]) -> ir.Value:
         """Return a value with its axes in another order."""
@@ -210,20 +208,6 @@ class Emitter:
         repeated = [added + at for at, (new, old) in enumerate(pairs) if old == 1 and new != 1]
         summed = self.sum(grad, repeated, keepdims=True)
         return self.sum(summed, range(added), keepdims=False)
-
-    def broadcast(self, value: ir.Value, axes: Sequence[int] | None, like: ir.Value) -> ir.Value:
-        """Return a value that was reduced over axes, repeated along them to the shape before.
-
-        Args:
-            value: It has rank r - len(axes), or size 1 along them.
-            axes: In 0..r-1; None for all.
-            like: What was reduced, of rank r.
-        """
-        rank = self.rank(like)
-        reduced = list(range(rank)) if axes is None else list(axes)
-        if self.rank(value) < rank:
-            value = self.unsqueeze(value, reduced)
-        return self.expand(value, like)
 
     def _sum_to_shape(self, grad: ir.Value, value: ir.Value) -> ir.Value:
         target = self("Shape", value)

@@ -30,7 +30,7 @@ def typed(proto: onnx.ModelProto, name: str) -> ir.Model:
     """
     told: set[str] = set()
     while True:
-        model = _inferred(proto, name)
+        model = ir.from_proto(inferred(proto, name))
         if settle_branches(model.graph) or settle_sequences(model.graph):
             proto = ir.to_proto(model)
             # Types of what a branch gave were those of both branches.
@@ -48,12 +48,13 @@ def typed(proto: onnx.ModelProto, name: str) -> ir.Model:
         proto.graph.value_info.extend(found)
 
 
-def _inferred(proto: onnx.ModelProto, name: str) -> ir.Model:
+def inferred(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """Return a model with the types of its values that ONNX's own inference finds; see `typed`."""
     for node in proto.graph.node:
         if node.op_type == "Loop" and node.domain == "":
             _type_carried(proto.graph, node)
     try:
-        return ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True))
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         raise UnsupportedError(f"model {name!r}: {str(error).splitlines()[0]}") from error
 

@@ -18,7 +18,8 @@ from mdf_scatter.gradient.emitter import Emitter, static_shape
 from mdf_scatter.gradient.parameters import Places, is_trained, parameters_of
 from mdf_scatter.gradient.prepare import prepared
 from mdf_scatter.gradient.pruning import needed
-from mdf_scatter.gradient.reverse import Stop, backward, has_gradient
+from mdf_scatter.gradient.reverse import backward, has_gradient
+from mdf_scatter.gradient.table import Stop
 from mdf_scatter.lift import lift
 from mdf_scatter.lower.builder import Builder
 from mdf_scatter.lower.functions import METADATA
@@ -53,8 +54,9 @@ def grad(
     - an output `<name>_grad` for each name in `wrt`, of its shape and dtype; zeros where nothing comes back.
 
     A name that is taken gets a number. Which is which, and where gradients stopped, stands in the graph's
-    metadata under `gradient`. A node multiplies what it sends back by its `lda_coeff`, and sends nothing
-    where its `training` is false. Of complex values the gradients are conjugated, as in torch.
+    metadata under `gradient`; what stood there of the backward pass of a gradient graph, under `earlier` in
+    it. A node multiplies what it sends back by its `lda_coeff`, and sends nothing where its `training` is
+    false. Of complex values the gradients are conjugated, as in torch.
 
     Args:
         model: The model; its first graph is differentiated, as lowered to ONNX (see `to_onnx`). Where it
@@ -67,7 +69,7 @@ def grad(
 
     Returns:
         A model that runs, is saved, drawn, exported and differentiated like any other. Its backward nodes
-        say so in their metadata (`mdf_scatter.pass`).
+        say so in their metadata: `mdf_scatter.pass` is `backward`, in a second pass `backward 2`.
 
     Raises:
         InputError: A name is none of those that it may be.
@@ -151,7 +153,7 @@ def _differentiated(
     graph = lowered.graph
     builder = Builder(lowered.opset_imports)
     builder.reserve(*_taken_names(graph))
-    emit = Emitter(builder)
+    emit = Emitter(builder, number=1 + len(_passes(graph)))
     _name_sizes(graph, losses.values())
     seeds: dict[ir.Value, ir.Value] = {}
     from_outside: dict[str, str | None] = {}
@@ -269,11 +271,21 @@ def _add(graph: ir.Graph, builder: Builder) -> None:
             graph.register_initializer(constant)
 
 
+def _passes(graph: ir.Graph) -> list[dict[str, Any]]:
+    """Return what a graph says of the backward passes that it has already, the first one first."""
+    last = json.loads(graph.metadata_props.get(_KEY, "{}")).get("gradient")
+    if not isinstance(last, dict):
+        return []
+    earlier = last.pop("earlier", None)
+    return [*(earlier if isinstance(earlier, list) else ()), last]
+
+
 def _describe(graph: ir.Graph, found: GradientGraph) -> None:
-    said = json.loads(graph.metadata_props.get(_KEY, "{}"))
+    said, earlier = json.loads(graph.metadata_props.get(_KEY, "{}")), _passes(graph)
     said["gradient"] = {
         "of": dict(found.of),
         "wrt": dict(found.wrt),
         "stopped": [{"node": stop.node, "reason": stop.reason} for stop in found.stops],
+        **({"earlier": earlier} if earlier else {}),
     }
     graph.metadata_props[_KEY] = json.dumps(said)

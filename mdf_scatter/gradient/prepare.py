@@ -10,7 +10,7 @@ import onnx.inliner
 import onnx_ir as ir
 from modeci_mdf.mdf import Model
 
-from mdf_scatter.gradient.inference import typed
+from mdf_scatter.gradient.inference import inferred, typed
 from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.lower import lower
 from mdf_scatter.lower.builder import WORKING_OPSET
@@ -42,14 +42,44 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
     _forget_sizes(proto.graph)
     if proto.functions:
         proto = onnx.inliner.inline_local_functions(proto)
-    defined = {(node.domain, node.op_type) for node in _nodes(proto.graph) if _is_defined(proto, node)}
-    for operator in sorted(defined):
-        try:
-            proto = onnx.inliner.inline_selected_functions(proto, [operator], inline_schema_functions=True)
-        except RuntimeError:
-            # The inliner cannot write it out where an input is left out; then it is one without a rule.
-            continue
-    return typed(proto, str(model.id))
+    name = str(model.id)
+    return typed(_written_out(proto, name), name)
+
+
+def _written_out(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """Put what ONNX defines operators by in the place of those that have no rule."""
+    defined = {
+        (node.domain, node.op_type)
+        for graph in _graphs(proto.graph)
+        for node in graph.node
+        if _is_defined(proto, node)
+    }
+    if not defined:
+        return proto
+    told = inferred(proto, name)
+    told.graph.value_info.extend(_types_inside(told.graph))
+    # An input that is left out is asked for its type too; its name is empty.
+    told.graph.value_info.append(onnx.helper.make_tensor_value_info("", onnx.TensorProto.FLOAT, None))
+    try:
+        found = onnx.inliner.inline_selected_functions(told, sorted(defined), inline_schema_functions=True)
+    except RuntimeError:
+        # Some definitions depend on types; where one is not known, the operators stay without a rule.
+        return proto
+    del found.graph.value_info[:]
+    found.graph.value_info.extend(proto.graph.value_info)
+    return found
+
+
+def _types_inside(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the types of values in bodies, which the inliner looks for in the graph around.
+
+    Two bodies may have values of one name; where their types differ, neither is told.
+    """
+    _, *bodies = _graphs(graph)
+    values = [value for body in bodies for value in (*body.input, *body.value_info)]
+    types = {value.name: value.type for value in values}
+    differing = {value.name for value in values if types[value.name] != value.type}
+    return [value for value in values if value.name not in differing]
 
 
 def _forget_sizes(graph: onnx.GraphProto) -> None:
@@ -70,11 +100,11 @@ def _is_defined(proto: onnx.ModelProto, node: onnx.NodeProto) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Give a graph and those inside it."""
+    yield graph
     for node in graph.node:
-        yield node
         for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _nodes(attribute.g)
-            for inner in attribute.graphs:
-                yield from _nodes(inner)
+            inside = [attribute.g] if attribute.HasField("g") else []
+            for inner in (*inside, *attribute.graphs):
+                yield from _graphs(inner)

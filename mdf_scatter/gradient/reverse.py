@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.gradient.emitter import Emitter
-from mdf_scatter.gradient.table import CONSTANT, RULES, Call
+from mdf_scatter.gradient.table import CONSTANT, RULES, Call, Stop, node_name
 from mdf_scatter.lower.functions import METADATA
 from mdf_scatter.stretches import values_read
 
@@ -29,19 +28,6 @@ _SMOOTH = frozenset(
 TRAINING, LDA_COEFF = METADATA + "training", METADATA + "lda_coeff"
 
 
-@dataclass(frozen=True)
-class Stop:
-    """A node that sends nothing back, though something comes back to it.
-
-    Attributes:
-        node: Name of the node.
-        reason: Why.
-    """
-
-    node: str
-    reason: str
-
-
 def backward(
     emit: Emitter,
     nodes: Sequence[ir.Node],
@@ -57,7 +43,7 @@ def backward(
         targets: Values whose gradients are asked for.
 
     Returns:
-        The gradient of each target that has one, and where gradients stopped.
+        The gradient of each target that has one, and where gradients stopped, in graphs inside too.
 
     Raises:
         UnsupportedError: A node on the way has no rule; the message names it and the way.
@@ -65,7 +51,7 @@ def backward(
     active = active_values(nodes, targets)
     reaching = reaching_values(nodes, seeds)
     stops = [
-        Stop(_name(node), "training is false")
+        Stop(node_name(node), "training is false")
         for node in nodes
         if is_stopped(node) and _any_in(values_read(node), active) and _any_in(node.outputs, reaching)
     ]
@@ -98,8 +84,25 @@ def backward(
                 # Inference knows less of what a rule computes than of the value that it is the gradient of.
                 sent.shape = value.shape
             coming.setdefault(value, []).append(sent)
+        stops += call.stops
     sums = {value: passed[value] if value in passed else _taken(emit, coming, value) for value in targets}
     return {value: total for value, total in sums.items() if total is not None}, stops
+
+
+def through_others(call: Call, write: Callable[[], Sequence[ir.Value]]) -> list[ir.Value | None]:
+    """Return the gradients of a call's inputs through operators that do what its own does.
+
+    Args:
+        call: The call.
+        write: Writes these operators, and returns what they give for each of the node's outputs.
+    """
+    nodes = call.emit.builder.nodes
+    first = len(nodes)
+    pairs = zip(write(), call.grads, strict=False)
+    seeds = {output: grad for output, grad in pairs if grad is not None}
+    targets = dict.fromkeys(map(call.input, sorted(call.wanted)))
+    found, _ = backward(call.emit, nodes[first:], seeds, targets)
+    return [None if value is None else found.pop(value, None) for value in call.inputs]
 
 
 def is_stopped(node: ir.Node) -> bool:
@@ -159,10 +162,10 @@ def _any_in(values: Iterable[ir.Value], those: Collection[ir.Value]) -> bool:
 
 
 def _without_rule(node: ir.Node, before: Iterable[str], after: Iterable[str]) -> str:
-    domain = f"{node.domain}::" if node.domain else ""
-    way = " -> ".join(repr(name) for name in (*before, _name(node), *after))
+    domain, name = f"{node.domain}::" if node.domain else "", node_name(node)
+    way = " -> ".join(map(repr, (*before, name, *after)))
     return (
-        f"{domain}{node.op_type} {_name(node)!r}: there is no rule for its gradient, and it is on the way "
+        f"{domain}{node.op_type} {name!r}: there is no rule for its gradient, and it is on the way "
         f"{way}; add one with mdf_scatter.gradient.rule, or leave it out with of= and wrt="
     )
 
@@ -179,7 +182,7 @@ def _way_back(node: ir.Node, active: Collection[ir.Value], targets: Collection[i
         if maker is None:
             return names[::-1]
         node = maker
-        names.append(_name(node))
+        names.append(node_name(node))
 
 
 def _way_on(node: ir.Node, reaching: Collection[ir.Value], seeds: Collection[ir.Value]) -> list[str]:
@@ -194,8 +197,4 @@ def _way_on(node: ir.Node, reaching: Collection[ir.Value], seeds: Collection[ir.
         if not readers:
             return names
         node = readers[0]
-        names.append(_name(node))
-
-
-def _name(node: ir.Node) -> str:
-    return str(node.name or node.outputs[0].name)
+        names.append(node_name(node))

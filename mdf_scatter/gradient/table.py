@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 
 Gradient = ir.Value | None | Callable[[], ir.Value | None]
 """The gradient of one input; None where it has none. A function is called only where it is asked for."""
+
+ORIGIN = "mdf_scatter.origin"
+"""Key of `Node.meta`: what the node is called that a node of the backward pass computes again."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A node that sends nothing back, though something comes back to it.
+
+    Attributes:
+        node: Name of the node.
+        reason: Why.
+    """
+
+    node: str
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +44,7 @@ class Call:
         grads: The gradient of each output; None where nothing comes back to it.
         emit: Writes nodes of the backward pass.
         wanted: Positions of the inputs whose gradient is asked for.
+        stops: Where gradients stopped in the graphs inside the node; its rule adds them.
     """
 
     node: ir.Node
@@ -35,6 +52,7 @@ class Call:
     grads: tuple[ir.Value | None, ...]
     emit: Emitter
     wanted: frozenset[int]
+    stops: list[Stop] = field(default_factory=list)
 
     @property
     def output(self) -> ir.Value:
@@ -46,6 +64,10 @@ class Call:
         """The gradient of the first output; zeros where only other outputs have one."""
         grad = self.grads[0]
         return self.emit.zeros_like(self.output) if grad is None else grad
+
+    def grad_of(self, position: int) -> ir.Value | None:
+        """Return the gradient of an output; None where nothing comes back to it, or it is left out."""
+        return self.grads[position] if position < len(self.grads) else None
 
     def input(self, position: int) -> ir.Value:
         """Return an input that the operator cannot do without."""
@@ -79,8 +101,12 @@ class Call:
 
     def refusal(self, reason: str) -> UnsupportedError:
         """Return the error that says why this node has no gradient."""
-        name = self.node.name or self.output.name
-        return UnsupportedError(f"{self.node.op_type} {name!r}: no gradient: {reason}")
+        return UnsupportedError(f"{self.node.op_type} {node_name(self.node)!r}: no gradient: {reason}")
+
+
+def node_name(node: ir.Node) -> str:
+    """Return what a node is called in the forward pass, if it computes again what that one does."""
+    return str(node.meta.get(ORIGIN) or node.name or node.outputs[0].name)
 
 
 Rule = Callable[[Call], Sequence[Gradient]]

@@ -16,7 +16,7 @@ from mdf_scatter.drawing.curve import loss_curve
 from mdf_scatter.errors import EvaluationError, InputError, listed
 from mdf_scatter.gradient.model import GradientGraph, gradient_graph
 from mdf_scatter.gradient.parameters import Places, is_trained, parameters_of
-from mdf_scatter.gradient.reverse import Stop
+from mdf_scatter.gradient.table import Stop
 from mdf_scatter.inputs import checked_inputs, leaves_open, types_of
 from mdf_scatter.plan import Plan
 from mdf_scatter.progress import stepping

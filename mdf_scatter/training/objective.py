@@ -17,11 +17,12 @@ from mdf_scatter.lower.opsets import starting_opset
 from mdf_scatter.names import Names
 from mdf_scatter.wiring import GraphOutput, graph_outputs, onnx_metadata, sole_graph
 
-LOSSES = {
-    "mean_squared_error": "the mean of the squared differences from `target`, of the output's shape",
-    "cross_entropy": "the mean of -log softmax(output)[target], along axis 1; `target` holds int64 classes",
-}
-"""The losses that can be put behind a model's sole output, with the input `target`."""
+LOSSES = ("mean_squared_error", "cross_entropy")
+"""The losses that can be put behind a model's sole output, with the input `target`.
+
+The mean of the squared differences from `target`, which has the output's shape; and the mean of
+-log softmax(output)[target] along axis 1, where `target` holds int64 classes.
+"""
 
 
 def objective(model: Model, loss: str | None, types: TypeOf) -> tuple[Model, str]:

@@ -35,9 +35,9 @@ def below(parts: Parts, y: float) -> list[Shape]:
 
 def _scatter(parts: Parts, x: float, y: float) -> list[Shape]:
     paint = parts.paint
-    data = parts.whole_grid(x, y, paint.data)
+    data = parts.whole_grid(x, y)
     items = _items(parts, x, data.bottom + COLUMN_GAP / 2)
-    output = parts.whole_grid(x, items.bottom + _channel(parts), paint.target, numbers_below=True)
+    output = parts.whole_grid(x, items.bottom + _channel(parts), numbers_below=True)
     shapes = parts.heading(MARGIN, data.top + 1, "data") + data.shapes(paint.data) + items.shapes
     shapes += parts.heading(MARGIN, output.top + 1, "output") + output.shapes(paint.target)
     if parts.has_arrows:
@@ -49,7 +49,7 @@ def _scatter(parts: Parts, x: float, y: float) -> list[Shape]:
 
 def _gather(parts: Parts, x: float, y: float) -> list[Shape]:
     cells = parts.paint.target
-    data = parts.whole_grid(x, y, cells)
+    data = parts.whole_grid(x, y)
     items = _items(parts, x, data.bottom + _channel(parts))
     shapes = parts.heading(MARGIN, data.top + 1, "data") + data.shapes(cells) + items.shapes
     if parts.has_arrows:

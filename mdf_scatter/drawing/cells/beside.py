@@ -37,7 +37,7 @@ def beside(parts: Parts, y: float) -> list[Shape]:
 
 def _scatter(parts: Parts, y: float, labels: float) -> list[Shape]:
     x = MARGIN + labels
-    data = parts.whole_grid(x, y + HEADING, parts.paint.data)
+    data = parts.whole_grid(x, y + HEADING)
     shapes = parts.heading(x, y, "data") + data.shapes(parts.paint.data)
     items = _items(parts, max(data.right, ends(shapes)) + COLUMN_GAP, y)
     x = max(ends(items.shapes), items.right) + (CHANNEL if parts.has_arrows else COLUMN_GAP) + labels
@@ -58,8 +58,7 @@ def _gather(parts: Parts, y: float, labels: float) -> list[Shape]:
 
 def _target(parts: Parts, x: float, y: float) -> Grid:
     """Lay out the tensor that is written to or read from, with lanes for the arrows."""
-    cells = parts.paint.target
-    target = parts.whole_grid(x, y + HEADING, cells)
+    target = parts.whole_grid(x, y + HEADING)
     if not parts.has_arrows:
         return target
     from_left = not parts.call.is_gather
@@ -67,7 +66,7 @@ def _target(parts: Parts, x: float, y: float) -> Grid:
     inner = [row for row in parts.rows if row in found and not found[row].is_outer]
     # Only single elements are not at the side of their line.
     lanes = lane_heights([row // parts.whole.sizes[2] for row in inner])
-    return parts.whole_grid(x, y + HEADING, cells, lanes=lanes)
+    return parts.whole_grid(x, y + HEADING, lanes=lanes)
 
 
 def _items(parts: Parts, x: float, y: float) -> _Items:

@@ -65,12 +65,10 @@ class Cell:
         fill = self.fills[0] if len(self.fills) == 1 else ""
         heavy = 2.0 if len(self.fills) > 1 or self.dashed else 1.4 if self.strong else 1.0
         drawn.append(Box(x, y, wide, tall, fill, self.stroke, heavy, self.dashed, self.kind, self.tip))
-        middle = y + tall / 2 + (4 if self.badge else 0)
-        drawn.append(
-            Text(x + wide / 2, middle, self.text, VALUE_SIZE, self.colour, "middle", self.strong, code=True)
-        )
+        middle = x + wide / 2, y + tall / 2
+        drawn.append(Text(*middle, self.text, VALUE_SIZE, self.colour, "middle", self.strong, code=True))
         if self.badge:
-            drawn.append(Text(x + 3, y + 7, self.badge, BADGE_SIZE, self.colour, bold=True))
+            drawn.append(Text(x + 3, y + 5.5, self.badge, BADGE_SIZE, self.colour, bold=True))
         return drawn
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_scatter.drawing.cells import words
 from mdf_scatter.drawing.cells.colours import Palette
-from mdf_scatter.drawing.cells.grid import LABEL_SIZE, Cell, Grid, grid
+from mdf_scatter.drawing.cells.grid import LABEL_SIZE, Grid, grid
 from mdf_scatter.drawing.cells.movement import Movement
 from mdf_scatter.drawing.cells.paint import Paint
 from mdf_scatter.drawing.cells.shapes import Box, Shape, Text, ends
@@ -101,6 +101,13 @@ class Parts:
         return max((self.paint.index(item).width for item in self.items), default=0)
 
     @cached_property
+    def cell_width(self) -> float:
+        """The width of the cells of data and of output, the same so that their columns compare."""
+        paint = self.paint
+        kinds = (paint.target,) if self.call.is_gather else (paint.data, paint.target)
+        return max((cells(position).width for cells in kinds for position in self.whole.positions), default=0)
+
+    @cached_property
     def item_width(self) -> float:
         """The width of an item's cells."""
         cells = (self.paint.item(item)(position) for item in self.items for position in self.part.positions)
@@ -145,14 +152,14 @@ class Parts:
         self,
         x: float,
         y: float,
-        cells: Callable[[int], Cell],
         *,
         lanes: Mapping[int, float] | None = None,
         numbers_below: bool = False,
     ) -> Grid:
-        """Lay out data or output, whose cells are as wide as the widest of them."""
-        wide = max((cells(position).width for position in self.whole.positions), default=0)
-        return grid(self.whole, x, y, wide, self.theme.muted, lanes=lanes, numbers_below=numbers_below)
+        """Lay out data or output."""
+        return grid(
+            self.whole, x, y, self.cell_width, self.theme.muted, lanes=lanes, numbers_below=numbers_below
+        )
 
     def badge(self, x: float, middle: float, item: int) -> list[Shape]:
         """Write the number of an item."""

@@ -145,8 +145,8 @@ def dropout(call: Call) -> Sequence[Gradient]:
     keep = half if ratio is None else emit("Sub", 1, emit.cast(ratio, call.output))
     if known is None:
         keep = emit("Where", training, keep, emit.constant(1, keep))
-    zero = emit.constant(0, call.output)
-    return [emit("Where", _mask(call), emit("Div", call.grad, keep), zero)]
+    mask = call.further(1, ir.DataType.BOOL, call.output.shape)
+    return [emit("Where", mask, emit("Div", call.grad, keep), emit.constant(0, call.output))]
 
 
 def _slope_of_power(call: Call, x: ir.Value, e: ir.Value) -> ir.Value | None:
@@ -185,15 +185,3 @@ def _logarithm(call: Call, x: ir.Value) -> ir.Value:
 def _to_each(call: Call, share: ir.Value) -> Sequence[Gradient]:
     values = [call.input(at) for at in range(len(call.node.inputs))]
     return [partial(call.emit.sum_to, share, value) for value in values]
-
-
-def _mask(call: Call) -> ir.Value:
-    """Return which elements a Dropout let pass; it is asked to say so where it did not."""
-    node, x = call.node, call.output
-    if len(node.outputs) < 2:
-        node.resize_outputs(2)
-    mask = node.outputs[1]
-    if not mask.name:
-        mask.name = call.emit.builder.free_name(f"{node.name}_mask")
-        mask.type, mask.shape = ir.TensorType(ir.DataType.BOOL), x.shape
-    return mask

@@ -12,7 +12,6 @@ from mdf_scatter.gradient.rules.standard import (
     per_channel,
     standardised,
     through_standardised,
-    wide,
 )
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
@@ -26,7 +25,7 @@ def batch_normalization(call: Call) -> Sequence[Gradient]:
 def _of_given(call: Call) -> Sequence[Gradient]:
     emit = call.emit
     x, scale, bias, mean, var = (call.input(position) for position in range(5))
-    grad, data = wide(emit, call.grad), wide(emit, x)
+    grad, data = emit.wide(call.grad), emit.wide(x)
     inverse = emit(
         "Reciprocal", emit("Sqrt", emit("Add", emit.cast(var, data), call.attribute("epsilon", 1e-5)))
     )
@@ -52,11 +51,11 @@ def _of_batch(call: Call) -> Sequence[Gradient]:
     """With mean and var of the batch; those that are given are averaged with them, for later."""
     emit = call.emit
     x, scale, bias, mean, var = (call.input(position) for position in range(5))
-    grad, data = wide(emit, call.grad), wide(emit, x)
+    grad, data = emit.wide(call.grad), emit.wide(x)
     axes = sorted(set(range(emit.rank(x))) - {1})
     normal, inverse = standardised(emit, data, axes, call.attribute("epsilon", 1e-5))
     momentum = call.attribute("momentum", 0.9)
-    to_mean, to_var = (*call.grads, None, None)[1:3]
+    to_mean, to_var = call.grad_of(1), call.grad_of(2)
 
     def to_x() -> ir.Value:
         scaled = emit("Mul", grad, per_channel(emit, scale, grad))

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter, static_shape
+from mdf_scatter.gradient.rules.places import joined
 from mdf_scatter.gradient.rules.windows import (
     Window,
     columns_of,
     explicit_window,
     first_of,
-    joined,
     known_size,
     padded,
     sent_back,
@@ -159,7 +159,7 @@ def _product_of_places(emit: Emitter, window: Window, data: ir.Value, response: 
     if taken:
         axes, steps = [2 + axis for axis in taken], [window.strides[axis] for axis in taken]
         # Only as far as the response goes; what is behind it is a rest, or what an output padding made.
-        ends = joined(emit, [emit.size(response, axis) for axis in axes])
+        ends = joined(emit, *(emit.size(response, axis) for axis in axes))
         reached = emit("Mul", ends, emit.integers(steps))
         bounds = (emit.integers([0] * len(taken)), reached, emit.integers(axes), emit.integers(steps))
         data = emit("Slice", data, *bounds)
@@ -202,9 +202,9 @@ def _channels_by_batch(emit: Emitter, data: ir.Value, weights: ir.Value, group: 
         return emit.transpose(data, [1, 0, *range(2, rank)])
     batch, channels = emit.size(data, 0), emit.size(weights, 1)
     spatial = [emit.size(data, axis) for axis in range(2, rank)]
-    by_group = emit.reshape(data, joined(emit, [batch, emit.integers([group]), channels, *spatial]))
+    by_group = emit.reshape(data, joined(emit, batch, emit.integers([group]), channels, *spatial))
     swapped = emit.transpose(by_group, [2, 1, 0, *range(3, rank + 1)])
-    return emit.reshape(swapped, joined(emit, [channels, emit("Mul", batch, group), *spatial]))
+    return emit.reshape(swapped, joined(emit, channels, emit("Mul", batch, group), *spatial))
 
 
 def _grad_of_bias(call: Call) -> ir.Value:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
-from mdf_scatter.gradient.rules.places import Places, folded, joined, numbers, shape_of, size_of, wide
+from mdf_scatter.gradient.rules.places import Places, folded, joined, numbers, shape_of, size_of
 from mdf_scatter.gradient.rules.products import products_of_others
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
@@ -149,7 +149,7 @@ def _multiplied(call: Call, places: Places) -> Sequence[Gradient]:
     emit = call.emit
     if emit.dtype(call.output).kind == "c":
         raise call.refusal("ONNX multiplies no complex numbers; scatter with 'add', or real numbers")
-    data, updates, grad = (wide(emit, value) for value in (call.input(0), call.input(2), call.grad))
+    data, updates, grad = (emit.wide(value) for value in (call.input(0), call.input(2), call.grad))
 
     def to_data() -> ir.Value:
         products = places.scatter(places.filled(1, updates), updates, "mul")
@@ -169,7 +169,7 @@ def _extremum(call: Call, places: Places, beaten: str) -> Sequence[Gradient]:
     so does the share of a row that they meet, and of no other.
     """
     emit, data, updates, output = call.emit, call.input(0), call.input(2), call.output
-    grad = wide(emit, call.grad)
+    grad = emit.wide(call.grad)
     zero, one, nan = (emit.constant(number, grad) for number in (0, 1, np.nan))
     data_loses = emit(beaten, data, output)
     met = places.look(output)

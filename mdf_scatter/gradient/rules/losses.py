@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
 from mdf_scatter.gradient.rules.softmax import through_log_softmax
-from mdf_scatter.gradient.rules.standard import wide
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
 
@@ -36,8 +35,9 @@ def softmax_cross_entropy_loss(call: Call) -> Sequence[Gradient]:
     def to_scores() -> ir.Value:
         surplus = emit("Sub", emit("Exp", log_probabilities), emit.cast(terms.chosen, scores))
         sent = emit("Mul", surplus, terms.grad)
-        if len(call.grads) > 1 and call.grads[1] is not None:
-            sent = emit("Add", sent, through_log_softmax(emit, call.grads[1], log_probabilities, axis=1))
+        coming = call.grad_of(1)
+        if coming is not None:
+            sent = emit("Add", sent, through_log_softmax(emit, coming, log_probabilities, axis=1))
         return sent
 
     return [to_scores, None, lambda: _to_weights(call, terms, log_probabilities)]
@@ -68,8 +68,8 @@ def _terms(call: Call) -> _Terms:
     if reduction == "none":
         coming = emit.unsqueeze(coming, [1])
     elif reduction == "mean":
-        total = emit("ReduceSum", wide(emit, weight), keepdims=0)
-        coming = emit.cast(emit("Div", wide(emit, coming), total), scores)
+        total = emit("ReduceSum", emit.wide(weight), keepdims=0)
+        coming = emit.cast(emit("Div", emit.wide(coming), total), scores)
     if is_ignored is not None:
         labels = emit("Where", is_ignored, emit.integers(-1), labels)
     classes = emit.unsqueeze(_range(emit, scores, 1), range(1, emit.rank(scores) - 1))

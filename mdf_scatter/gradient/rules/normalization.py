@@ -18,7 +18,6 @@ from mdf_scatter.gradient.rules.standard import (
     scaled_by_rms,
     standardised,
     through_standardised,
-    wide,
 )
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
@@ -27,15 +26,15 @@ from mdf_scatter.gradient.table import Call, Gradient, rule
 def layer_normalization(call: Call) -> Sequence[Gradient]:
     """Y = (x - mean) * inv_std_dev * scale + bias, with statistics over the last axes."""
     emit, scale, bias = call.emit, call.input(1), call.optional(2)
-    x = wide(emit, call.input(0))
+    x = emit.wide(call.input(0))
     axes = _last_axes(call)
     mean, deviation = _layer_statistics(call, x, axes)
     normal = emit("Mul", emit("Sub", x, mean), deviation)
-    grad = wide(emit, call.grad)
+    grad = emit.wide(call.grad)
 
     def to_x() -> ir.Value:
         sent = through_standardised(emit, emit("Mul", grad, emit.cast(scale, grad)), normal, deviation, axes)
-        of_mean, of_deviation = (*call.grads, None, None)[1:3]
+        of_mean, of_deviation = call.grad_of(1), call.grad_of(2)
         if of_mean is not None:
             coming = emit.cast(of_mean, x)
             sent = emit("Add", sent, emit("Div", coming, count(emit, x, coming)))
@@ -55,7 +54,7 @@ def layer_normalization(call: Call) -> Sequence[Gradient]:
 def rms_normalization(call: Call) -> Sequence[Gradient]:
     """Y = x / sqrt(mean(x * x) + epsilon) * scale, with the mean over the last axes."""
     emit, scale = call.emit, call.input(1)
-    x, grad = wide(emit, call.input(0)), wide(emit, call.grad)
+    x, grad = emit.wide(call.input(0)), emit.wide(call.grad)
     axes = _last_axes(call)
     normal, inverse = scaled_by_rms(emit, x, axes, call.attribute("epsilon", 1e-5))
 
@@ -71,7 +70,7 @@ def rms_normalization(call: Call) -> Sequence[Gradient]:
 def instance_normalization(call: Call) -> Sequence[Gradient]:
     """Y = (x - mean) / sqrt(var + epsilon) * scale + bias, over each channel of each instance."""
     emit, scale, bias = call.emit, call.input(1), call.input(2)
-    x, grad = wide(emit, call.input(0)), wide(emit, call.grad)
+    x, grad = emit.wide(call.input(0)), emit.wide(call.grad)
     rank = emit.rank(x)
     axes = range(2, rank)
     normal, deviation = standardised(emit, x, axes, call.attribute("epsilon", 1e-5))
@@ -93,7 +92,7 @@ def mean_variance_normalization(call: Call) -> Sequence[Gradient]:
     emit = call.emit
 
     def through() -> ir.Value:
-        x, y, grad = (wide(emit, value) for value in (call.input(0), call.output, call.grad))
+        x, y, grad = (emit.wide(value) for value in (call.input(0), call.output, call.grad))
         axes = emit.integers(call.attribute("axes", [0, 2, 3]))
         centred = emit("Sub", x, emit("ReduceMean", x, axes))
         deviation = emit("Sqrt", emit("ReduceMean", emit("Mul", centred, centred), axes))

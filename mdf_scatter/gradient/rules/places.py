@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from mdf_scatter.dtypes import HALVES
 from mdf_scatter.gradient.emitter import Emitter, static_shape
 
 _WRITTEN_OUT = 1024
@@ -102,7 +101,7 @@ class Places:
 
     def sums(self, updates: ir.Value) -> ir.Value:
         """Return updates added up where they go, in data's shape; float16 and bfloat16 in float32."""
-        terms = wide(self.emit, updates)
+        terms = self.emit.wide(updates)
         return self.emit.cast(self.scatter(self.filled(0, terms), terms, "add"), updates)
 
     def filled(self, number: float, like: ir.Value) -> ir.Value:
@@ -156,11 +155,6 @@ def flat(emit: Emitter, value: ir.Value) -> ir.Value:
     """Return the elements of a value along one axis."""
     is_flat = value.shape is not None and len(value.shape) == 1
     return value if is_flat else emit("Reshape", value, emit.integers([-1]))
-
-
-def wide(emit: Emitter, value: ir.Value) -> ir.Value:
-    """Return a value in the dtype that it is accumulated in: float32 for float16 and bfloat16."""
-    return emit.cast(value, np.float32) if emit.dtype(value) in HALVES else value
 
 
 def _known_sizes(emit: Emitter, value: ir.Value, start: int, end: int) -> list[int] | None:

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Array, Emitter
-from mdf_scatter.gradient.rules.places import flat, size_of, wide
-from mdf_scatter.gradient.rules.windows import Numbers, Window, joined, sent_back, window_of
+from mdf_scatter.gradient.rules.places import flat, joined, size_of
+from mdf_scatter.gradient.rules.windows import Numbers, Window, sent_back, window_of
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
 
@@ -19,29 +19,16 @@ def max_pool(call: Call) -> Sequence[Gradient]:
     """Y = the greatest of each window; of several, the first gets the gradient, as in torch."""
     emit, x = call.emit, call.input(0)
     rank = emit.rank(x)
-    updates = wide(emit, flat(emit, call.grad))
+    updates = emit.wide(flat(emit, call.grad))
     zeros = emit("Expand", emit.constant(0, updates), size_of(emit, x, 0, rank))
-    positions = flat(emit, _positions(call))
+    positions = flat(emit, call.further(1, ir.DataType.INT64, call.output.shape))
     sent = emit("ScatterElements", zeros, positions, updates, axis=0, reduction="add")
     sent = emit.cast(sent, x)
     if not call.attribute("storage_order", 0):
         return [emit.like(sent, x)]
     columns_first = [0, 1, *reversed(range(2, rank))]
-    sizes = joined(emit, [emit.size(x, axis) for axis in columns_first])
+    sizes = joined(emit, *(emit.size(x, axis) for axis in columns_first))
     return [emit.transpose(emit.reshape(sent, sizes), columns_first)]
-
-
-def _positions(call: Call) -> ir.Value:
-    """Return the second output of a MaxPool, which says where the greatest is; it is added if left out."""
-    node = call.node
-    if len(node.outputs) < 2:
-        node.resize_outputs(2)
-    positions = node.outputs[1]
-    if not positions.name:
-        positions.name = call.emit.builder.free_name(f"{node.name or node.op_type}_positions")
-    positions.type = ir.TensorType(ir.DataType.INT64)
-    positions.shape = call.output.shape
-    return positions
 
 
 @rule("AveragePool")
@@ -69,13 +56,13 @@ def global_average_pool(call: Call) -> Sequence[Gradient]:
     """Y = the mean over all spatial axes."""
     emit, x = call.emit, call.input(0)
     axes = range(2, emit.rank(x))
-    sizes = joined(emit, [emit.size(x, axis) for axis in axes])
+    sizes = joined(emit, *(emit.size(x, axis) for axis in axes))
     known = emit.known(sizes)
     if known is not None:
         mean = emit("Mul", call.grad, 1 / max(1, int(known.prod())))
     else:
         mean = emit("Div", call.grad, emit.cast(emit("ReduceProd", sizes, keepdims=0), x))
-    return [lambda: emit.broadcast(mean, list(axes), x)]
+    return [lambda: emit.expand(mean, x)]
 
 
 @rule("GlobalMaxPool")
@@ -130,7 +117,7 @@ def _spread(emit: Emitter, window: Window, grad: ir.Value, data: ir.Value, weigh
     """Return what windows send back that give each of their positions the same; each channel by itself."""
     axes = range(2, emit.rank(data))
     one = emit.integers([1])
-    single = joined(emit, [emit.integers([-1]), one, *(emit.size(grad, axis) for axis in axes)])
+    single = joined(emit, emit.integers([-1]), one, *(emit.size(grad, axis) for axis in axes))
     weights = emit.constant(np.full((1, 1, *window.kernel), weight), data)
     sent = sent_back(emit, window, emit("Reshape", grad, single), weights, data)
     return emit.like(sent, data)
@@ -155,7 +142,7 @@ def _counts(call: Call, window: Window) -> int | ir.Value:
             "give the graph's inputs fixed shapes"
         )
     one = emit.integers([1])
-    shape = joined(emit, [one, one, *(emit.size(x, axis) for axis in range(2, emit.rank(x)))])
+    shape = joined(emit, one, one, *(emit.size(x, axis) for axis in range(2, emit.rank(x))))
     counts = emit(
         "Conv",
         emit("Expand", emit.constant(1, x), shape),

@@ -99,8 +99,7 @@ def _stepped(emit: Emitter, scan: _Scan, products: ir.Value, most: ir.Value) -> 
             products = scan.step(emit, products, 2**power)
         return products
     start = emit.integers(1)
-    builder = emit.builder.inner()
-    inside = Emitter(builder, emit.name)
+    inside = emit.inner()
     turn = _slot(inside, "turn", start, [])
     going = _slot(inside, "going", emit("Less", start, most), [])
     distance = _slot(inside, "distance", start, [])
@@ -110,8 +109,8 @@ def _stepped(emit: Emitter, scan: _Scan, products: ir.Value, most: ir.Value) -> 
     body = ir.Graph(
         [turn, going, distance, before],
         [inside("Less", further, most), further, after],
-        nodes=builder.nodes,
-        initializers=list(builder.initializers.values()),
+        nodes=inside.builder.nodes,
+        initializers=list(inside.builder.initializers.values()),
         name=f"{emit.name}_steps",
     )
     result = emit.several("Loop", None, emit("Less", start, most), start, products, outputs=2, body=body)[1]

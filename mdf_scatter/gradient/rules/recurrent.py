@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mdf_scatter.errors import listed
 from mdf_scatter.gradient.emitter import Emitter
-from mdf_scatter.gradient.reverse import backward
+from mdf_scatter.gradient.reverse import through_others
 from mdf_scatter.gradient.rules.cells import CELLS, Activation, Cell, Weights
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
@@ -34,13 +34,7 @@ def recurrent(call: Call) -> Sequence[Gradient]:
     for name in ("clip", "input_forget"):
         if call.attribute(name):
             raise call.refusal(f"{name} is {call.attribute(name)}; leave it out")
-    first = len(call.emit.builder.nodes)
-    outputs = _written_out(call, cell)
-    pairs = zip(outputs, call.grads, strict=False)
-    seeds = {output: grad for output, grad in pairs if grad is not None}
-    nodes = call.emit.builder.nodes[first:]
-    found, _ = backward(call.emit, nodes, seeds, dict.fromkeys(map(call.input, sorted(call.wanted))))
-    return [None if value is None else found.pop(value, None) for value in call.inputs]
+    return through_others(call, lambda: _written_out(call, cell))
 
 
 def _written_out(call: Call, cell: Cell) -> list[ir.Value]:
@@ -96,22 +90,21 @@ def _scan(
         functions,
     )
     starts = [parts[at] if at in parts else _zeros(emit, x, hidden) for at in (_H, _C)[: cell.states]]
-    inner = emit.builder.inner()
+    inside = emit.inner()
     sizes = ir.Shape([1]) if x.shape is None else x.shape
     slots = [
-        ir.Value(name=inner.free_name(name), type=x.type, shape=ir.Shape([sizes[1], size]))
+        ir.Value(name=inside.builder.free_name(name), type=x.type, shape=ir.Shape([sizes[1], size]))
         for name, size in (
             *(("h", hidden), ("c", hidden))[: cell.states],
             ("x", sum(cell.recurrent) * hidden),
         )
     ]
-    inside = Emitter(inner, emit.name)
     after = cell.step(inside, weights, slots[-1], slots[:-1])
     body = ir.Graph(
         slots,
         [*after, inside("Identity", after[0])],
-        nodes=inner.nodes,
-        initializers=list(inner.initializers.values()),
+        nodes=inside.builder.nodes,
+        initializers=list(inside.builder.initializers.values()),
         name=f"{emit.name}_step",
     )
     *ends, y = emit.several(

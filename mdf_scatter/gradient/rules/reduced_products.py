@@ -1,4 +1,4 @@
-"""Rules of products along axes: zeros are exact, as nothing is divided where sizes are known."""
+"""Rules of products along axes: zeros are exact, as nothing is divided by them."""
 
 from __future__ import annotations
 
@@ -77,17 +77,23 @@ def _times_others(emit: Emitter, grad: ir.Value, x: ir.Value, axes: Sequence[int
 def _by_division(call: Call, x: ir.Value) -> ir.Value:
     """Return the same where sizes are not known: by a division, but never by a zero.
 
-    The others' product is 0 unless x is the only zero, or there is none. Where it is 0 it is constant here,
-    so that second derivatives are exact only where no x is 0.
+    The product of the others that are not 0 is multiplied by the zero among the others, if there is just one,
+    so that second derivatives are right too. Where there are more it is 0, and third derivatives are not.
     """
     emit = call.emit
-    is_zero = emit("Equal", x, 0)
-    factors = emit("Where", is_zero, emit.constant(1, x), x)
-    zeros = emit.cast(is_zero, x)
-    no_other = emit("Equal", zeros, with_axes(call, reduced_alike(call, "ReduceSum", zeros)))
+    zero, one = emit.constant(0, x), emit.constant(1, x)
+    is_zero = emit("Equal", x, zero)
+    factors = emit("Where", is_zero, one, x)
     product = emit("Mul", call.grad, reduced_alike(call, "ReduceProd", factors))
+
+    def over_others(value: ir.Value) -> ir.Value:
+        return emit("Sub", with_axes(call, reduced_alike(call, "ReduceSum", value)), value)
+
     others = emit("Div", with_axes(call, product), factors)
-    return emit("Where", no_other, others, emit.constant(0, x))
+    with_zero = emit("Mul", others, over_others(emit("Where", is_zero, x, zero)))
+    count = over_others(emit.cast(is_zero, x))
+    if_any = emit("Where", emit("Equal", count, one), with_zero, zero)
+    return emit("Where", emit("Equal", count, zero), others, if_any)
 
 
 def _axes(call: Call) -> list[int] | None:

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter, static_shape
-from mdf_scatter.gradient.rules.standard import wide
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
 
@@ -22,7 +21,7 @@ def reduce_sum(call: Call) -> Sequence[Gradient]:
 @rule("ReduceMean")
 def reduce_mean(call: Call) -> Sequence[Gradient]:
     """Y = sum(x) / count."""
-    emit, x, grad = call.emit, call.input(0), wide(call.emit, call.grad)
+    emit, x, grad = call.emit, call.input(0), call.emit.wide(call.grad)
 
     def through() -> ir.Value:
         each = emit.cast(emit("Div", grad, count(emit, x, grad)), x)
@@ -34,7 +33,7 @@ def reduce_mean(call: Call) -> Sequence[Gradient]:
 @rule("ReduceMax", "ReduceMin")
 def reduce_extreme(call: Call) -> Sequence[Gradient]:
     """Y = max(x), or min(x): shared evenly among those that tie; where y is NaN, so is the gradient."""
-    emit, x, grad = call.emit, call.input(0), wide(call.emit, call.grad)
+    emit, x, grad = call.emit, call.input(0), call.emit.wide(call.grad)
     ties = emit.cast(emit("Equal", x, with_axes(call, call.output)), grad)
     share = emit("Div", grad, reduced_alike(call, "ReduceSum", ties))
     return [lambda: emit.cast(emit("Mul", ties, with_axes(call, share)), x)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mdf_scatter.gradient.rules.windows import joined
+from mdf_scatter.gradient.rules.places import joined
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
 
@@ -68,7 +68,7 @@ def _summed_blocks(call: Call, repeats: dict[int, int]) -> ir.Value:
         if axis in repeats:
             inner.append(len(sizes))
             sizes.append(emit.integers([repeats[axis]]))
-    return emit.sum(emit.reshape(call.grad, joined(emit, sizes)), inner, keepdims=False)
+    return emit.sum(emit.reshape(call.grad, joined(emit, *sizes)), inner, keepdims=False)
 
 
 def _times_matrix(call: Call, grad: ir.Value, place: int, axis: int) -> ir.Value:
@@ -104,7 +104,7 @@ def _matrix(call: Call, place: int, axis: int, *, along: int) -> ir.Value:
     scales, sizes = (None if value is None else _one_of(call, value, place) for value in _lengths(call))
     attributes: dict[str, Any] = {key: part for key, part in call.node.attributes.items() if key != "axes"}
     size = emit.size(x, axis)
-    identity = emit("EyeLike", emit("Expand", emit.constant(0, x), joined(emit, [size, size])))
+    identity = emit("EyeLike", emit("Expand", emit.constant(0, x), joined(emit, size, size)))
     # Not folded, but left to the engine: where rounding decides, each has its own, and it is this one that
     # runs the forward pass.
     return emit.several("Resize", identity, None, scales, sizes, outputs=1, **attributes, axes=[along])[0]

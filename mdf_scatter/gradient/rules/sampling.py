@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mdf_scatter.gradient.reverse import backward
-from mdf_scatter.gradient.rules.windows import joined
+from mdf_scatter.gradient.reverse import through_others
+from mdf_scatter.gradient.rules.places import joined
 from mdf_scatter.gradient.table import Call, Gradient, rule
 
 _IS_NEAREST = {"linear": False, "bilinear": False, "nearest": True}
@@ -21,11 +21,7 @@ def grid_sample(call: Call) -> Sequence[Gradient]:
     mode = call.attribute("mode", "linear")
     if mode not in _IS_NEAREST:
         raise call.refusal(f"its mode is {mode!r}; expected linear or nearest")
-    first = len(call.emit.builder.nodes)
-    output = _written_out(call, is_nearest=_IS_NEAREST[mode])
-    nodes = call.emit.builder.nodes[first:]
-    found, _ = backward(call.emit, nodes, {output: call.grad}, {call.input(at) for at in call.wanted})
-    return [found.get(call.input(0)), found.get(call.input(1))]
+    return through_others(call, lambda: [_written_out(call, is_nearest=_IS_NEAREST[mode])])
 
 
 def _written_out(call: Call, *, is_nearest: bool) -> ir.Value:
@@ -47,10 +43,10 @@ def _written_out(call: Call, *, is_nearest: bool) -> ir.Value:
     batch, channels = emit.size(x, 0), emit.size(x, 1)
     places = [emit.size(grid, axis) for axis in range(1, len(axes) + 1)]
     rows = emit.unsqueeze(emit("Flatten", position, axis=1), [1])
-    rows = emit("Flatten", emit("Expand", rows, joined(emit, [one, channels, one])), axis=2)
+    rows = emit("Flatten", emit("Expand", rows, joined(emit, one, channels, one)), axis=2)
     taken = emit("GatherElements", emit("Flatten", x, axis=2), rows, axis=1)
-    taken = emit.reshape(taken, joined(emit, [batch, channels, *places, all_corners]))
-    weight = emit.reshape(emit.cast(weight, x), joined(emit, [batch, one, *places, all_corners]))
+    taken = emit.reshape(taken, joined(emit, batch, channels, *places, all_corners))
+    weight = emit.reshape(emit.cast(weight, x), joined(emit, batch, one, *places, all_corners))
     return emit.sum(emit("Mul", taken, weight), [len(axes) + 2], keepdims=False)
 
 

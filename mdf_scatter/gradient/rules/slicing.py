@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
@@ -77,9 +78,11 @@ def _pads(
         return None
     first, last = ([] if part is None else part.tolist() for part in found)
     rank = emit.rank(x)
-    along = (emit.axes(axes, rank) or []) if axes is not None else list(range(len(first)))
+    along = np.arange(len(first)) if axes is None else emit.known(axes)
+    if along is None:
+        return None
     before, after = [0] * rank, [0] * rank
-    for axis, start, end in zip(along, first, last, strict=True):
+    for axis, start, end in zip((along % rank).tolist(), first, last, strict=True):
         size = None if x.shape is None else x.shape[axis]
         if not isinstance(size, int):
             return None

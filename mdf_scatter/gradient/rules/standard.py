@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
-
-
-def wide(emit: Emitter, value: ir.Value) -> ir.Value:
-    """Return a value of half precision as float32, as which counts, sums and statistics of many are right."""
-    return emit.cast(value, np.promote_types(emit.dtype(value), np.float32))
 
 
 def standardised(

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter
+from mdf_scatter.gradient.rules.places import joined
 from mdf_scatter.gradient.table import Call
 
 Numbers = tuple[int, ...]
@@ -139,7 +140,7 @@ def columns_of(emit: Emitter, window: Window, data: ir.Value) -> ir.Value:
     more = [1] * (len(window.kernel) == 2)
     count = math.prod(window.kernel)
     sizes = [emit.size(data, 2 + axis) for axis in range(len(window.kernel))]
-    single = joined(emit, [emit.integers([-1, 1, *more]), *sizes])
+    single = joined(emit, emit.integers([-1, 1, *more]), *sizes)
     pads = [0] * len(more)
     return emit(
         "Conv",
@@ -155,10 +156,5 @@ def first_of(emit: Emitter, value: ir.Value, like: ir.Value, axes: Sequence[int]
     """Return a value without what is beyond another one's sizes along some axes."""
     if not axes:
         return value
-    ends = joined(emit, [emit.size(like, axis) for axis in axes])
+    ends = joined(emit, *(emit.size(like, axis) for axis in axes))
     return emit("Slice", value, emit.integers([0] * len(axes)), ends, emit.integers(axes))
-
-
-def joined(emit: Emitter, sizes: Sequence[ir.Value]) -> ir.Value:
-    """Return sizes, each int64[1], as a shape."""
-    return emit("Concat", *sizes, axis=0)
