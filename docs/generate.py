@@ -19,7 +19,7 @@ from mdf_scatter.examples import example_files
 from mdf_scatter.gradient.model import grad
 from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.operator_node import OperatorNode
-from mdf_scatter.ops.op import Case, Op
+from mdf_scatter.ops.op import Attribute, Case, Op
 
 HERE = Path(__file__).parent
 FUNCTIONS = {
@@ -89,7 +89,8 @@ def operators() -> Iterator[str]:
     yield ""
     yield "Generated from the table `OPS` by `python docs/generate.py`. Every operator is a Python function,"
     yield "a node object, and an MDF function of the name in the heading (and with `onnx::` before it, for"
-    yield "ONNX's own). As an MDF function it also has the parameters `training` and `lda_coeff`."
+    yield "ONNX's own). As an MDF function it also has the parameters `training` and `lda_coeff`. Nodes and"
+    yield "MDF functions have `mean` and `include_self`, which ONNX lacks; Python functions have ONNX's own."
     nodes = {kind.op.name: kind for kind in OperatorNode.__subclasses__()}
     for name in sorted(OPS, key=list(FUNCTIONS).index):
         op = OPS[name]
@@ -99,14 +100,18 @@ def operators() -> Iterator[str]:
         if op.attributes:
             yield from ["", "| attribute | default | may be | what it does |", "|---|---|---|---|"]
             for key, attribute in op.attributes.items():
-                choices = ", ".join(f"`{choice}`" for choice in attribute.choices) or "any that fits"
-                yield f"| `{key}` | `{attribute.default}` | {choices} | {attribute.doc} |"
+                yield f"| `{key}` | `{attribute.default}` | {_choices(attribute)} | {attribute.doc} |"
         if op.versions:
             yield from ["", "| ONNX opset | what it brings |", "|---|---|"]
             yield from (f"| {opset} | {text} |" for opset, text in op.versions.items())
         yield from ["", "| case | inputs | attributes | result |", "|---|---|---|---|"]
         yield from (_row(case) for case in op.cases)
     yield ""
+
+
+def _choices(attribute: Attribute) -> str:
+    values = (True, False) if isinstance(attribute.default, bool) else attribute.choices
+    return ", ".join(f"`{value}`" for value in values) or "any integer that fits"
 
 
 def gallery() -> Iterator[str]:

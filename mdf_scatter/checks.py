@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from modeci_mdf.mdf import Graph, Model
 
@@ -10,7 +10,7 @@ from mdf_scatter.checking import calls, conditions, edges, flow, form, scatter, 
 from mdf_scatter.checking.finding import Finding
 from mdf_scatter.checking.scope import scopes
 from mdf_scatter.errors import ModelError
-from mdf_scatter.wiring import incoming
+from mdf_scatter.wiring import incoming, onnx_metadata, require_model
 
 __all__ = ["Finding", "check", "refuse"]
 
@@ -28,15 +28,20 @@ def check(model: Model, *, trust: bool = False) -> list[Finding]:
         model: The model.
         trust: Whether texts in it may be any Python; they are not looked at then.
 
+    Raises:
+        ModelError: What is given is no model.
+
     >>> check(Model("empty"))
     [Finding(level='error', where='empty', message='the model has no graph; expected one')]
     """
+    require_model(model)
     findings = list(form.check_form(model))
     if findings:
         return findings
     findings += structure.check_model(model)
+    own = _own_functions(model)
     for graph in model.graphs:
-        findings += _check_graph(graph, trust=trust)
+        findings += _check_graph(graph, own, trust=trust)
     return findings
 
 
@@ -58,7 +63,12 @@ def refuse(model: Model, *, trust: bool = False) -> None:
     raise ModelError(f"model {model.id!r} has {len(errors)} error{'s' * (len(errors) != 1)}: {shown}{more}")
 
 
-def _check_graph(graph: Graph, *, trust: bool) -> Iterator[Finding]:
+def _own_functions(model: Model) -> set[str]:
+    functions = [onnx_metadata(graph).get("function") for graph in model.graphs]
+    return {f"{said.get('domain')}::{said.get('name')}" for said in functions if isinstance(said, dict)}
+
+
+def _check_graph(graph: Graph, own: Collection[str], *, trust: bool) -> Iterator[Finding]:
     nodes = scopes(graph)
     by_id = {scope.node.id: scope for scope in nodes}
     feeding = incoming(graph)
@@ -66,13 +76,13 @@ def _check_graph(graph: Graph, *, trust: bool) -> Iterator[Finding]:
     yield from structure.check_graph(graph)
     for scope in nodes:
         yield from structure.check_node(scope)
-        yield from calls.check_calls(scope)
+        yield from calls.check_calls(scope, own)
         if not trust:
             text_names = flowing.get(scope.node.id, set())
             yield from texts.check_texts(scope, text_names)
             yield from texts.check_joined(scope, text_names, feeding)
         yield from calls.check_order(scope)
-        yield from tensors.check_ports(scope)
+        yield from tensors.check_values(scope)
         yield from scatter.check_operators(scope, by_id, feeding)
     yield from edges.check_edges(graph, by_id)
     yield from edges.check_circles(graph, by_id)

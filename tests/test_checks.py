@@ -876,3 +876,109 @@ def test_a_backward_pass_repeats_indices_on_purpose() -> None:
     functions = [part.function or "" for node in gradient.graphs[0].nodes for part in node.functions]
     assert sum("Scatter" in function for function in functions) > 2
     assert list(map(str, check(gradient))) == findings
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ([[4], [3], [1, 2], [7]], "is uneven: [2] has length 2 and [0] has 1"),
+        ([[4], 3, [1], [7]], "is uneven: [1] is no list and [0] is one"),
+        ([4, [3], [1], [7]], "is uneven: [1] is a list and [0] is none"),
+        ([[4], [3], [1], [10**22]], f"has {10**22} at [3, 0], which no dtype holds"),
+        ([[4], [3], [None], [7]], "has null at [2, 0]"),
+        ([[4], [3], [{"a": 1}], [7]], "has a mapping at [2, 0]"),
+        ({"a": 4}, "is a mapping"),
+    ],
+)
+def test_what_is_no_tensor(value: Any, problem: str) -> None:
+    """As a port's default, and as a constant argument of an operator."""
+    assert changed((PORTS + "indices/default_value", value)) == [
+        f"error: g.x.indices: default_value {problem}; expected a tensor of int64"
+    ]
+    assert changed((PORTS + "indices", {"default_value": value})) == [
+        f"error: g.x.scatter: ScatterND: indices {problem}; expected a tensor"
+    ]
+    where = "i: value" if problem.startswith("is uneven") else "scatter: ScatterND: indices"
+    assert changed((ARGS + "indices", "i"), ("nodes/x/parameters/i", {"value": value})) == [
+        f"error: g.x.{where} {problem}; expected a tensor"
+    ]
+
+
+def test_uneven_parameters_of_any_node() -> None:
+    assert found(parameters(p={"value": [[1], [2, 3]]})) == [
+        "error: g.n.p: value is uneven: [1] has length 2 and [0] has 1; expected a tensor"
+    ]
+    assert found(parameters(p={"value": "p + 1", "default_initial_value": [1, [2]]})) == [
+        "error: g.n.p: default_initial_value is uneven: [1] is a list and [0] is none; expected a tensor"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ([9, "ten", 11, 12], "has the text 'ten' at [1]"),
+        (["NaN", 1, 2, 3], "has the text 'NaN' at [0] (YAML writes .nan and .inf, JSON NaN and Infinity)"),
+    ],
+)
+def test_texts_among_numbers_are_reported_once(value: Any, problem: str) -> None:
+    assert changed((PORTS + "updates/default_value", value)) == [
+        f"error: g.x.updates: default_value {problem}; expected float32, the port's"
+    ]
+
+
+def test_what_a_floating_type_cannot_hold() -> None:
+    assert changed((PORTS + "updates/default_value", [1e39, 1, 2, 3])) == [
+        "error: g.x.updates: default_value does not fit float32: 1e+39 becomes inf"
+    ]
+    assert changed((PORTS + "updates/default_value", [np.inf, np.nan, 2, 3])) == []
+
+
+def test_a_graph_that_is_not_run() -> None:
+    node_ = Node("n", output_ports=[OutputPort("o", value="1")])
+    graphs = [Graph("first", nodes=[node_]), Graph("second", nodes=[node_])]
+    assert [str(finding) for finding in check(Model("m", graphs=graphs))] == [
+        "warning: second: the graph is not run: a model's first is, here 'first';"
+        " move it to a model of its own"
+    ]
+
+
+def test_functions_and_branches_of_an_onnx_model_are_known() -> None:
+    text = """<ir_version: 8, opset_import: ["": 18, "own": 1]>
+    g (float[3] x, bool c) => (float[3] y) {
+        y = If (c) <then_branch = t () => (float[3] a) { a = own.twice(x) },
+                    else_branch = e () => (float[3] b) { b = own.thrice(x) }>
+    }
+    <domain: "own", opset_import: ["": 18]> twice (v) => (w) { w = Add(v, v) }"""
+    assert [str(finding) for finding in check(mdf_scatter.from_onnx(onnx.parser.parse_model(text)))] == [
+        "warning: If.else_branch.thrice.thrice: function 'own::thrice' is of a domain that is not known here;"
+        " it can be carried, not run"
+    ]
+
+
+def test_a_function_whose_id_is_a_word_that_it_is_given() -> None:
+    graph = deepcopy(SCATTER)
+    functions = graph["nodes"]["x"]["functions"]
+    functions["add"] = functions.pop("scatter")
+    functions["add"]["args"]["reduction"] = "add"
+    graph["nodes"]["x"]["output_ports"]["output"]["value"] = "add"
+    assert found(graph) == [
+        "error: g.x: argument 'reduction' of 'add' is 'add' itself: give the function another id"
+    ]
+
+
+def test_repeated_indices_are_no_doubt_where_the_reduction_is_open() -> None:
+    repeated = (PORTS + "indices/default_value", [[1], [1], [1], [7]])
+    assert len(changed(repeated, ("nodes/x/parameters/reduction", {"value": "none"}))) == 1
+    assert changed(repeated, (ARGS + "reduction", "r"), (PORTS + "r", {"type": "string"})) == []
+
+
+@pytest.mark.parametrize("what", ["model.yaml", None, 3])
+def test_what_is_no_model(what: Any) -> None:
+    message = (
+        f"the model is of type {type(what).__name__}; expected a modeci_mdf.mdf.Model: mdf_scatter.load"
+        " reads one from a file, mdf_scatter.from_onnx from ONNX"
+    )
+    for function in (check, mdf_scatter.run, mdf_scatter.to_onnx, mdf_scatter.grad):
+        with pytest.raises(ModelError) as refused:
+            function(what)
+        assert str(refused.value) == message

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,16 @@ import onnx
 import pytest
 
 import mdf_scatter
+from mdf_scatter.array_files import read_inputs
+from mdf_scatter.cli.app import require_writable
+from mdf_scatter.errors import FormatError, InputError, ModelError
 from mdf_scatter.examples import example_files
 
 ELEMENTS = next(path for path in example_files() if path.name == "scatter_nd_elements.yaml")
+
+UNREADABLE = "is not a readable .npy or .npz file"
+PICKLED = "it holds Python objects, which are not read as they can run code; expected numbers or text"
+NONE_OF_NUMPYS = "is no .npy or .npz file; expected one as numpy.save or numpy.savez writes it"
 
 
 def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -46,24 +55,68 @@ def test_run_takes_inputs_from_files_and_writes_outputs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("data=missing.npy", "'missing.npy' is not a readable .npy or .npz file"),
-        ("missing.npy", "'missing.npy' is not a readable .npy or .npz file"),
+        ("data=no.npy", "'no.npy' is not a readable .npy or .npz file: No such file or directory"),
+        ("no.npz", "'no.npz' is not a readable .npy or .npz file: No such file or directory"),
         ("a.npy", "which input is it? write -i NAME=a.npy"),
+        ("=a.npy", "which input is it? write -i NAME=a.npy"),
         ("data=b.npz", "'b.npz' holds updates; write -i b.npz"),
-        ("data=pickled.npy", "'pickled.npy' is not a readable .npy or .npz file"),
-        ("sink=a.npy", "has no input 'sink'"),
+        ("data=none.npz", "'none.npz' holds no arrays; write -i none.npz"),
+        ("data=pickled.npy", f"'pickled.npy' {UNREADABLE}: {PICKLED}"),
+        ("pickled.npz", f"'pickled.npz' {UNREADABLE}: {PICKLED}"),
+        ("cut.npz", f"'cut.npz' {UNREADABLE}: File is not a zip file"),
+        ("mixed.npz", "'mixed.npz' holds 'notes.txt', which is no array; expected only arrays"),
+        ("data=words.npy", f"'words.npy' {NONE_OF_NUMPYS}"),
+        ("data=empty.npy", f"'empty.npy' {NONE_OF_NUMPYS}"),
+        ("data=brace.npy", f"'brace.npy' {UNREADABLE}: "),
     ],
 )
-def test_wrong_inputs_are_one_line(tmp_path: Path, option: str, message: str) -> None:
+def test_arrays_that_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.zeros(8, np.float32))
+    np.savez("b.npz", updates=np.full(4, 5, np.float32))
+    np.savez("none.npz")
+    np.save("pickled.npy", np.array([{}]), allow_pickle=True)
+    np.savez("pickled.npz", data=np.array([{}]))
+    with zipfile.ZipFile("mixed.npz", "w") as archive:
+        archive.write("a.npy", "data.npy")
+        archive.writestr("notes.txt", "what the arrays are")
+    Path("cut.npz").write_bytes(Path("b.npz").read_bytes()[:40])
+    Path("words.npy").write_text("1 2 3\n")
+    Path("empty.npy").touch()
+    Path("brace.npy").write_bytes(Path("a.npy").read_bytes().replace(b"}", b" "))
+    with pytest.raises(InputError) as caught:
+        read_inputs([option])
+    expected = f"-i {option}: {message}"
+    found = str(caught.value)
+    assert found == expected or (expected.endswith(": ") and found.startswith(expected))
+    assert "\n" not in found
+
+
+def test_a_wrong_input_is_one_line(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros(8, np.float32))
-    np.savez(tmp_path / "b.npz", updates=np.full(4, 5, np.float32))
-    np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
-    done = command("run", ELEMENTS, "-i", option, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("mdf-scatter: ")
-    assert message in line
+    for option, message in (
+        ("a.npy", "-i a.npy: which input is it? write -i NAME=a.npy"),
+        (
+            "sink=a.npy",
+            "graph 'elements' has no input 'sink'; its inputs are 'data', 'indices' or 'updates'",
+        ),
+    ):
+        done = command("run", ELEMENTS, "-i", option, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"mdf-scatter: {message}\n"
+
+
+def test_inputs_are_named_up_to_the_first_equals_sign_and_once(tmp_path: Path) -> None:
+    path = tmp_path / "step=2.npy"
+    np.save(path, np.arange(3))
+    assert {name: array.tolist() for name, array in read_inputs([f"data={path}"]).items()} == {
+        "data": [0, 1, 2]
+    }
+    with pytest.raises(InputError) as caught:
+        read_inputs([f"data={path}", f"data={path}"])
+    assert str(caught.value) == f"-i data={path}: input 'data' is given twice"
 
 
 def test_export_checks_and_compares_with_onnxruntime(tmp_path: Path) -> None:
@@ -73,16 +126,42 @@ def test_export_checks_and_compares_with_onnxruntime(tmp_path: Path) -> None:
     assert first.endswith("m.onnx: opset 11, 1 node, passes onnx's full check")
     assert second.endswith(" gives the same")
     onnx.checker.check_model(onnx.load(tmp_path / "m.onnx"), full_check=True)
+    done = command("export", ELEMENTS, "-o", tmp_path / "M.ONNX")
+    assert done.returncode == 0, done.stderr
     done = command("export", ELEMENTS, "-o", tmp_path / "m.txt")
     assert done.returncode == 2
     assert done.stderr.endswith("m.txt: the suffix is '.txt'; expected '.onnx'\n")
+
+
+def test_export_of_what_runs_nowhere_here(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["own": 1]>
+    g (float[1] x) => (float[1] y) <float[1] x = {1}> { [magic] y = own.Magic(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "in.onnx")
+    done = command("export", tmp_path / "in.onnx", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.endswith("m.onnx: opset own 1, 1 node, passes onnx's full check")
+    assert second.startswith("not compared with onnxruntime: Magic 'magic': no engine here has an operator")
+
+
+def test_export_of_a_wrong_model_says_what_is_wrong(tmp_path: Path) -> None:
+    model = mdf_scatter.load(next(path for path in example_files() if path.name == "scatter_nd_diamond.yaml"))
+    model.graphs[0].edges[0].sender = "nowhere"
+    mdf_scatter.save(model, tmp_path / "m.yaml")
+    done = command("export", tmp_path / "m.yaml", "-o", tmp_path / "m.onnx")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "sender 'nowhere' is not a node of the graph" in line
+    with pytest.raises(ModelError, match="sender 'nowhere' is not a node of the graph"):
+        mdf_scatter.save(model, tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_import_draw_and_check(tmp_path: Path) -> None:
     command("export", ELEMENTS, "-o", tmp_path / "m.onnx", "--opset", 18)
     done = command("import", tmp_path / "m.onnx", "-o", tmp_path / "m.yaml")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("m.yaml: graph 'scatter_nd_elements', 1 nodes, 0 edges\n")
+    assert done.stdout.endswith("m.yaml: graph 'scatter_nd_elements', 1 node, 0 edges\n")
     assert mdf_scatter.run(mdf_scatter.load(tmp_path / "m.yaml"))["output"].tolist()[1] == 11
     for suffix, magic in ((".svg", b"<svg "), (".png", b"\x89PNG")):
         done = command("draw", tmp_path / "m.yaml", "-o", tmp_path / f"m{suffix}")
@@ -213,3 +292,112 @@ def test_a_directory_is_not_a_model(tmp_path: Path) -> None:
     done = command("run", tmp_path / "folder.yaml")
     assert done.returncode == 2
     assert done.stderr.endswith("folder.yaml: is a directory; expected a model file\n")
+
+
+def test_version_is_the_packages() -> None:
+    done = command("--version")
+    assert done.returncode == 0
+    assert done.stdout == f"mdf-scatter {mdf_scatter.__version__}\n"
+
+
+def test_help_says_what_each_command_does_in_full() -> None:
+    commands = command("--help").stdout.partition("Commands:")[2].split("\n")
+    names = [line.split()[0] for line in commands if line.strip()]
+    assert names == [
+        "run", "export", "import", "check", "draw", "extract", "explain", "grad", "fit", "bench", "demo"
+    ]  # fmt: skip
+    assert not any(line.endswith("...") for line in commands)
+
+
+def test_a_shell_completes_commands() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", "from mdf_scatter.cli import main; main()"],
+        env={
+            **os.environ,
+            "_MDF_SCATTER_COMPLETE": "complete_bash",
+            "COMP_WORDS": "mdf-scatter ex",
+            "COMP_CWORD": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == ["export", "extract", "explain"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("o.txt", "the suffix is '.txt'; expected '.npz'"),
+        ("o", "there is no suffix; expected '.npz'"),
+        ("folder.npz", "is a directory; expected a file to write"),
+        ("no/o.npz", "there is no folder 'no'; make it first"),
+        ("O.NPZ", None),
+    ],
+)
+def test_files_that_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.npz").mkdir()
+    if message is None:
+        require_writable(Path(name), [".npz"])
+        return
+    with pytest.raises(FormatError) as refused:
+        require_writable(Path(name), [".npz"])
+    assert str(refused.value) == f"{name}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (["run", ELEMENTS, "-o", "o.txt"], "o.txt: the suffix is '.txt'; expected '.npz'"),
+        (
+            ["draw", ELEMENTS, "-o", "m.yaml"],
+            "m.yaml: the suffix is '.yaml'; expected '.svg', '.png', '.pdf', '.html', '.gv' or '.dot'",
+        ),
+        (
+            ["fit", ELEMENTS, "-o", "f.yaml", "--curve", "no/c.svg"],
+            "no/c.svg: there is no folder 'no'; make it first",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, order: list[object], message: str
+) -> None:
+    done = command(*order, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"mdf-scatter: {message}\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_system_refuses_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+    done = command("demo", "-o", ELEMENTS, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"mdf-scatter: {ELEMENTS}: File exists\n")
+
+
+def test_a_graph_without_outputs_says_so(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("m: {graphs: {g: {nodes: {n: {parameters: {p: {value: 1}}}}}}}")
+    done = command("run", tmp_path / "m.yaml")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the graph has no outputs: no node has an output port that no edge leaves\n"
+
+
+def test_names_that_the_terminal_lacks_letters_for(tmp_path: Path) -> None:
+    text = "m: {graphs: {g: {nodes: {n: {parameters: {p: {value: 1}}, output_ports: {ü: {value: p}}}}}}}"
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", "from mdf_scatter.cli import main; main()", "run", tmp_path / "m.yaml"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[0] == rb"\xfc: int64[]"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    writing = [sys.executable, "-c", "from mdf_scatter.cli import main; main()", "run", ELEMENTS]
+    with subprocess.Popen(writing, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        writer.stdout.close()
+        assert writer.stderr.read() == b""

@@ -541,7 +541,8 @@ def test_a_folder_that_is_not_there(tmp_path):
     path = tmp_path / "none" / "m.yaml"
     with pytest.raises(FormatError) as raised:
         save(model_with(1), path)
-    assert str(raised.value) == f"{path}: cannot be written: No such file or directory"
+    why = f"there is no folder {str(path.parent)!r}; make it first"
+    assert str(raised.value) == f"{path}: cannot be written: {why}"
 
 
 def test_yaml_without_its_c_parser_reads_the_same(tmp_path, monkeypatch):

@@ -83,6 +83,11 @@ def test_a_file_too_large_is_not_read(tmp_path):
         (".json", '{"m": {"graphs"', "is not JSON: Expecting ':' delimiter at line 1, column 16"),
         (".yaml", "m: {graphs: {", "is not YAML: did not find expected node content at line 2, column 1"),
         (".yaml", "m: [1, 2\nb: }", "is not YAML: did not find expected ',' or ']' at line 2, column 2"),
+        (".yaml", "m:\n\tgraphs: {}", "is not YAML: line 2 is indented by a tab; use spaces"),
+        (".json", '{"m": 1, // one', "has a comment at line 1, column 10; JSON has none"),
+        (".json", '{"m": 1,\n# one', "has a comment at line 2, column 1; JSON has none"),
+        (".json", '{"m": [1, 2,]}', "has a comma before ']' at line 1, column 13; JSON has none there"),
+        (".json", "{'m': 1}", "has a single quote at line 1, column 2; JSON's are double"),
         (".json", "[1]", "holds a list; expected a mapping from the model's id to the model"),
         (".yaml", "just text", "holds 'just text'; expected a mapping from the model's id to the model"),
         (".json", "{}", "is not an MDF model: '' has no 'graphs'"),
@@ -98,6 +103,37 @@ def test_a_file_too_large_is_not_read(tmp_path):
 def test_files_that_are_not_models(tmp_path, suffix, data, message):
     found = refused(tmp_path / f"m{suffix}", data)
     assert found == message or (message is None and found.startswith("is not BSON: "))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("format: x, Graphs: {}", "model 'm' has 'Graphs', which is no field; did you mean 'graphs'?"),
+        ("graphs: {g: {node: {}}}", "model 'm', graph 'g' has 'node', which is no field; did you mean 'nodes'?"),
+        ("graphs: {g: {nodes: {n: {outputPorts: {}}}}}", "model 'm', graph 'g', node 'n' has 'outputPorts', which is no field; did you mean 'output_ports'?"),
+        ("graphs: {g: {nodes: {n: {paramters: {}}}}}", "model 'm', graph 'g', node 'n' has 'paramters', which is no field; did you mean 'parameters'?"),
+        ("graphs: {g: {nodes: {n: {input_ports: {i: {dtype: int64}}}}}}", "model 'm', graph 'g', node 'n', input port 'i' has 'dtype', which is no field; did you mean 'type'?"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_field_is_not_passed_over(tmp_path, text, message):
+    assert refused(tmp_path / "m.yaml", f"m: {{{text}}}") == message
+
+
+def test_what_is_no_field_is_left_out(tmp_path):
+    text = "m: {cells: 1, graphs: {g: {notes: a, nodes: {n: {notes: a, type: 1, node: 2, nodes: 3}}}}}"
+    (tmp_path / "m.yaml").write_text(text)
+    assert load(tmp_path / "m.yaml").to_dict() == {
+        "m": {
+            "format": "ModECI MDF v0.4",
+            "generating_application": load(tmp_path / "m.yaml").generating_application,
+            "graphs": {"g": {"nodes": {"n": {}}}},
+        }
+    }
+    many = ", ".join(f"own_{i}: 0" for i in range(20_000))
+    (tmp_path / "m.yaml").write_text(f"m: {{graphs: {{g: {{nodes: {{n: {{{many}}}}}}}}}}}")
+    start = time.perf_counter()
+    load(tmp_path / "m.yaml")
+    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

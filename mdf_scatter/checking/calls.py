@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -95,8 +95,13 @@ def implicit(scope: Scope, call: Call) -> list[str]:
     return [name for name in known if name not in args and scope.argument(call, name) is not None]
 
 
-def check_calls(scope: Scope) -> Iterator[Finding]:
-    """Find functions that are not known, and arguments that are missing, unknown or wrong."""
+def check_calls(scope: Scope, own: Collection[str]) -> Iterator[Finding]:
+    """Find functions that are not known, and arguments that are missing, unknown or wrong.
+
+    Args:
+        scope: The node.
+        own: Functions that the model itself defines, whose arguments are not looked at.
+    """
     for call in scope.calls:
         where = scope.where(call.id)
         if call.args is not None and not isinstance(call.args, dict):
@@ -107,6 +112,8 @@ def check_calls(scope: Scope) -> Iterator[Finding]:
         if call.value is not None:
             wins, other = ("function", "value") if isinstance(call, Function) else ("value", "function")
             yield warning(where, f"has a function and a value; the {wins} counts: remove the {other}")
+        if call.function in own:
+            continue
         taken = signature(call.function)
         if taken is None:
             yield _unknown(where, call.function)
@@ -123,9 +130,13 @@ def check_order(scope: Scope) -> Iterator[Finding]:
     before = {part.id: [] if _has_state(part, scope) else _reads(part, scope) for part in parts}
     order = {name: position for position, name in enumerate(before)}
     for circle in find_circles(before, order):
+        itself = next((part for part in parts if [part.id] == circle), None)
+        own = [name for name, value in args_of(itself).items() if value == itself.id] if itself else []
         yield error(
             scope.where(),
-            f"values wait for each other: {chain(circle)};"
+            f"argument {own[0]!r} of {circle[0]!r} is {circle[0]!r} itself: give the function another id"
+            if own
+            else f"values wait for each other: {chain(circle)};"
             " what is kept from step to step is a parameter with a default_initial_value",
         )
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mdf_scatter.checking.calls import attribute_problems, operator
 from mdf_scatter.checking.finding import Finding, error, warning
+from mdf_scatter.checking.lists import no_tensor, uneven
 from mdf_scatter.checking.scope import Call, Feeding, Scope
 from mdf_scatter.checking.tensors import (
     Shape,
@@ -50,8 +51,11 @@ def check_operators(scope: Scope, by_id: Mapping[str, Scope], feeding: Feeding) 
         op = operator(call)
         if op is None:
             continue
-        tensors = {name: _known(scope, scope.argument(call, name), by_id, feeding) for name in op.inputs}
         where = scope.where(call.id)
+        if problems := list(_no_tensors(scope, call, op, feeding)):
+            yield from (error(where, problem) for problem in problems)
+            continue
+        tensors = {name: _known(scope, scope.argument(call, name), by_id, feeding) for name in op.inputs}
         attributes = _attributes(scope, call, op)
         try:
             if all(tensor.value is not None for tensor in tensors.values()):
@@ -64,10 +68,28 @@ def check_operators(scope: Scope, by_id: Mapping[str, Scope], feeding: Feeding) 
         except OperatorError as problem:
             yield error(where, str(problem))
             continue
-        is_overwriting = "reduction" in op.attributes and attributes.get("reduction", "none") == "none"
+        reduction = attributes.get("reduction", "none" if scope.argument(call, "reduction") is None else None)
+        is_overwriting = "reduction" in op.attributes and reduction == "none"
         # A backward pass finds out which of several updates is the last by writing their numbers so.
         if is_overwriting and not is_backward(scope.node):
             yield from _check_duplicates(where, op, tensors["data"], tensors["indices"], **attributes)
+
+
+def _no_tensors(scope: Scope, call: Call, op: Op, feeding: Feeding) -> Iterator[str]:
+    for name in op.inputs:
+        value = scope.argument(call, name)
+        port = scope.ports.get(value) if isinstance(value, str) else None
+        if port is None:
+            constant = scope.constant(value)
+        elif dtype_declared(port) is None and (scope.node.id, port.id) not in feeding:
+            constant = port.default_value
+        else:
+            continue
+        problem = no_tensor(constant) if as_array(constant) is None else None
+        # An uneven list is reported where it stands.
+        is_reported = isinstance(value, str) and value in scope.parameters and uneven(constant) is not None
+        if problem is not None and not is_reported:
+            yield f"{op.name}: {name} {problem}; expected a tensor"
 
 
 def _attributes(scope: Scope, call: Call, op: Op) -> dict[str, Any]:
@@ -97,6 +119,7 @@ def _known(scope: Scope, value: Any, by_id: Mapping[str, Scope], feeding: Feedin
         found = replace(found, dtype=found.value.dtype)
     # What does not fit its own port is reported there.
     is_of_port = found.shape is not None and (shape is None or may_be_equal(found.shape, shape))
+    is_of_port = is_of_port and (bool(edges) or dtype is None or found.dtype == dtype)
     return found if is_of_port else Known(dtype, shape)
 
 

@@ -8,16 +8,27 @@ from typing import Any
 
 from modeci_mdf.mdf import Graph, Model
 
+from mdf_scatter.attributes import graphs_in
 from mdf_scatter.checking.finding import Finding, error, place, warning
 from mdf_scatter.checking.scope import Scope
-from mdf_scatter.wiring import graph_inputs, graph_outputs
+from mdf_scatter.wiring import graph_inputs, graph_outputs, onnx_metadata
 
 
 def check_model(model: Model) -> Iterator[Finding]:
-    """Find graphs that are missing or have one id."""
+    """Find graphs that are missing, have one id, or are never run."""
     if not model.graphs:
         yield error(place(model.id), "the model has no graph; expected one")
     yield from _twice(place(model.id), "graph", (graph.id for graph in model.graphs))
+    values = [p.value for graph in model.graphs for node in graph.nodes for p in node.parameters]
+    runs = {graph.id for graph in model.graphs[:1]}
+    runs |= {graph_id for value in values for graph_id in graphs_in(value)}
+    for graph in model.graphs:
+        if graph.id not in runs and not onnx_metadata(graph):
+            yield warning(
+                place(graph.id),
+                f"the graph is not run: a model's first is, here {model.graphs[0].id!r};"
+                " move it to a model of its own",
+            )
 
 
 def check_graph(graph: Graph) -> Iterator[Finding]:

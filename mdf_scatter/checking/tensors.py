@@ -9,8 +9,9 @@ import numpy as np
 from modeci_mdf.mdf import Graph, InputPort, OutputPort
 
 from mdf_scatter.checking.finding import Finding, error, place, warning
+from mdf_scatter.checking.lists import no_tensor, text_in, uneven
 from mdf_scatter.checking.scope import Scope
-from mdf_scatter.dtypes import NARROW, STANDARD, dtype_of, is_string, name_of
+from mdf_scatter.dtypes import HALVES, NARROW, STANDARD, dtype_of, is_string, name_of
 from mdf_scatter.errors import did_you_mean
 from mdf_scatter.wiring import declared_shape
 
@@ -87,8 +88,8 @@ def as_array(value: Any) -> np.ndarray[Any, Any] | None:
     return array if array.dtype.kind != "O" or is_text else None
 
 
-def check_ports(scope: Scope) -> Iterator[Finding]:
-    """Find types that are no types, and default values that are not of a port's type and shape."""
+def check_values(scope: Scope) -> Iterator[Finding]:
+    """Find types that are no types, default values that are not of a port's type and shape, uneven lists."""
     for port in (*scope.node.input_ports, *scope.node.output_ports):
         if isinstance(port.type, str) and dtype_declared(port) is None and port.type.lower() not in LOOSE:
             yield warning(
@@ -98,6 +99,10 @@ def check_ports(scope: Scope) -> Iterator[Finding]:
             )
     for port in scope.node.input_ports:
         yield from _check_default(scope, port)
+    for parameter in scope.node.parameters:
+        for name in ("value", "default_initial_value"):
+            if isinstance(value := getattr(parameter, name), list) and (problem := uneven(value)) is not None:
+                yield error(scope.where(parameter.id), f"{name} {problem}; expected a tensor")
 
 
 def check_edge_types(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Finding]:
@@ -131,21 +136,27 @@ def _is_same(left: np.dtype[Any], right: np.dtype[Any]) -> bool:
 
 
 def _check_default(scope: Scope, port: InputPort) -> Iterator[Finding]:
+    where = scope.where(port.id)
+    dtype, shape = dtype_declared(port), shape_declared(port)
     array = as_array(port.default_value)
     if array is None:
+        # A port without a dtype may carry what is no tensor through MDF's engine.
+        if dtype is not None and (problem := no_tensor(port.default_value)) is not None:
+            yield error(where, f"default_value {problem}; expected a tensor of {name_of(dtype)}")
         return
-    where = scope.where(port.id)
-    shape = shape_declared(port)
     # MDF's engine broadcasts a number wherever it meets an array.
     if array.ndim and shape is not None and not may_be_equal(array.shape, shape):
         yield error(
             where,
             f"default_value has shape {shape_text(array.shape)}; expected {shape_text(shape)}, the port's",
         )
-    dtype = dtype_declared(port)
     if dtype is None or not array.size:
         return
-    if is_string(array.dtype) != is_string(dtype):
+    if is_string(array.dtype) and not is_string(dtype):
+        yield error(
+            where, f"default_value {text_in(port.default_value)}; expected {name_of(dtype)}, the port's"
+        )
+    elif is_string(dtype) and not is_string(array.dtype):
         yield error(
             where, f"default_value has dtype {name_of(array.dtype)}; expected {name_of(dtype)}, the port's"
         )
@@ -158,4 +169,11 @@ def _check_default(scope: Scope, port: InputPort) -> Iterator[Finding]:
         if limits is not None and (array.min() < limits.min or array.max() > limits.max):
             yield error(
                 where, f"default_value does not fit {name_of(dtype)}: expected {limits.min}..{limits.max}"
+            )
+    elif array.dtype.kind in "iuf" and (dtype == np.float32 or dtype in HALVES):
+        with np.errstate(over="ignore"):
+            is_lost = np.isfinite(array) & np.isinf(array.astype(dtype))
+        if is_lost.any():
+            yield error(
+                where, f"default_value does not fit {name_of(dtype)}: {array[is_lost][0]} becomes inf"
             )

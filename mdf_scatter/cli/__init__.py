@@ -6,7 +6,8 @@ results that differ, are exit code 1.
 
 from __future__ import annotations
 
-from mdf_scatter.cli import models, pictures, showing, training
+# In this order the help lists their commands.
+from mdf_scatter.cli import models, pictures, training, showing  # isort: skip
 from mdf_scatter.cli.app import app, main
 
 __all__ = ["app", "main", "models", "pictures", "showing", "training"]

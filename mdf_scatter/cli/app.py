@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -39,6 +40,9 @@ def main() -> NoReturn:
     """Run the command line and exit; an error of ours is one line."""
     from mdf_scatter.errors import MdfScatterError
 
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal that lacks a letter of a name shows its number, as it does for errors.
+        sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
@@ -48,18 +52,62 @@ def main() -> NoReturn:
         if debug:
             raise
         _fail(str(error))
-    except (OSError, MemoryError, RecursionError) as error:
+    except OSError as error:
+        if debug:
+            raise
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (MemoryError, RecursionError) as error:
         if debug:
             raise
         _fail(f"{type(error).__name__}: {error}")
     raise SystemExit(0)
 
 
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"mdf-scatter {version('mdf-scatter')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and exit."),
+    ] = False,
 ) -> None:
-    """Take the options that every command has; `main` has read them already."""
+    """Take the options that every command has; `main` has read `--debug` already."""
+
+
+def require_writable(path: Path | None, suffixes: Collection[str]) -> None:
+    """Refuse a file that could not be written, before any work is done for it.
+
+    Raises:
+        FormatError: Its suffix is none of those, or its folder is not there, or it is a folder itself.
+    """
+    from mdf_scatter.errors import FormatError, listed
+
+    if path is None:
+        return
+    if path.suffix.lower() not in suffixes:
+        what = f"the suffix is {path.suffix!r}" if path.suffix else "there is no suffix"
+        raise FormatError(f"{path}: {what}; expected {listed(suffixes)}")
+    if not path.parent.is_dir():
+        raise FormatError(f"{path}: there is no folder {str(path.parent)!r}; make it first")
+    if path.is_dir():
+        raise FormatError(f"{path}: is a directory; expected a file to write")
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "node"), counted(2, "node")
+    ('1 node', '2 nodes')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def print_array(name: str, array: npt.NDArray[Any], indent: str = "") -> None:
@@ -70,7 +118,7 @@ def print_array(name: str, array: npt.NDArray[Any], indent: str = "") -> None:
 
     text = np.array2string(array, threshold=200, edgeitems=3, max_line_width=100, separator=", ")
     print(f"{indent}{name}: {type_text(array.dtype, array.shape)}")
-    print("\n".join(f"{indent}{line}" for line in text.splitlines()))
+    print("\n".join(f"{indent}{line}".rstrip() for line in text.splitlines()))
 
 
 def _fail(message: str) -> NoReturn:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mdf_scatter.cli.app import DIFFERENT, EmbedOption, EngineOption, InputOption, ModelFile, app, print_array
+from mdf_scatter.cli.app import (
+    DIFFERENT,
+    EmbedOption,
+    EngineOption,
+    InputOption,
+    ModelFile,
+    app,
+    counted,
+    print_array,
+    require_writable,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,6 +42,7 @@ def run(
     import mdf_scatter
     from mdf_scatter.array_files import read_inputs, write_arrays
 
+    require_writable(output, [".npz"])
     loaded = mdf_scatter.load(model)
     results = mdf_scatter.run(
         loaded,
@@ -43,6 +54,8 @@ def run(
     )
     for name, array in results.items():
         print_array(name, array)
+    if not results:
+        print("the graph has no outputs: no node has an output port that no edge leaves")
     if output is not None:
         write_arrays(output, results)
         print(f"written to {output}")
@@ -60,10 +73,8 @@ def export(
     """Write a model as ONNX, check it, and compare it with onnxruntime."""
     import mdf_scatter
     from mdf_scatter.array_files import read_inputs
-    from mdf_scatter.errors import FormatError
 
-    if output.suffix != ".onnx":
-        raise FormatError(f"{output}: the suffix is {output.suffix!r}; expected '.onnx'")
+    require_writable(output, [".onnx"])
     loaded = mdf_scatter.load(model)
     agrees, lines = exported(loaded, output, opset, read_inputs(input_))
     for line in lines:
@@ -84,7 +95,8 @@ def import_(
     loaded = mdf_scatter.load(model)
     mdf_scatter.save(loaded, output, embed=embed)
     graph = loaded.graphs[0]
-    print(f"{output}: graph {graph.id!r}, {len(graph.nodes)} nodes, {len(graph.edges)} edges")
+    nodes, edges = counted(len(graph.nodes), "node"), counted(len(graph.edges), "edge")
+    print(f"{output}: graph {graph.id!r}, {nodes}, {edges}")
 
 
 @app.command()
@@ -96,10 +108,10 @@ def check(model: ModelFile) -> None:
     for finding in findings:
         print(finding)
     errors = sum(finding.level == "error" for finding in findings)
+    warnings = counted(len(findings) - errors, "warning")
+    print(f"{model}: {counted(errors, 'error') if errors else 'no errors'}, {warnings}")
     if errors:
-        print(f"{model}: {errors} error{'s' * (errors > 1)}, {len(findings) - errors} warnings")
         raise typer.Exit(DIFFERENT)
-    print(f"{model}: no errors, {len(findings)} warnings")
 
 
 def exported(
@@ -107,19 +119,22 @@ def exported(
 ) -> tuple[bool | None, list[str]]:
     """Write a model as ONNX; return whether onnxruntime agrees, None where that is open, and what to say."""
     import mdf_scatter
-    from mdf_scatter.errors import InputError
+    from mdf_scatter.checks import refuse
+    from mdf_scatter.errors import InputError, NoEngineError
     from mdf_scatter.inputs import checked_inputs
     from mdf_scatter.verify import against_onnxruntime, example_inputs
     from mdf_scatter.wiring import sole_graph
 
+    refuse(model)
     proto = mdf_scatter.to_onnx(model, opset=opset)
     output.write_bytes(proto.SerializeToString())
-    version = next(item.version for item in proto.opset_import if item.domain == "")
-    nodes = len(proto.graph.node)
-    lines = [f"{output}: opset {version}, {nodes} node{'s' * (nodes != 1)}, passes onnx's full check"]
+    opsets = ", ".join(f"{entry.domain} {entry.version}".lstrip() for entry in proto.opset_import)
+    nodes = counted(len(proto.graph.node), "node")
+    lines = [f"{output}: opset {opsets}, {nodes}, passes onnx's full check"]
     try:
         inputs = checked_inputs(sole_graph(model), example_inputs(sole_graph(model), given))
-    except InputError as error:
+        results = mdf_scatter.run(model, inputs)
+    except (InputError, NoEngineError) as error:
         return None, [*lines, f"not compared with onnxruntime: {error}"]
-    comparison = against_onnxruntime(proto, inputs, mdf_scatter.run(model, inputs))
+    comparison = against_onnxruntime(proto, inputs, results)
     return comparison.agrees, [*lines, comparison.message]

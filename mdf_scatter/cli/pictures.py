@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_scatter.cli.app import EmbedOption, InputOption, ModelFile, ThemeOption, app
+from mdf_scatter.cli.app import EmbedOption, InputOption, ModelFile, ThemeOption, app, require_writable
 
 
 @app.command()
@@ -20,24 +20,26 @@ def draw(
     input_: InputOption = None,
     no_embed: Annotated[bool, typer.Option("--no-embed", help="Leave the model out of the picture.")] = False,
 ) -> None:
-    """Draw a model as a block diagram that holds the model, or as a page (.html)."""
+    """Draw a model as a block diagram, or a page, that holds it."""
     import mdf_scatter
     from mdf_scatter.array_files import read_inputs
     from mdf_scatter.drawing.page import drawn_page
 
+    suffix = output.suffix.lower()
+    require_writable(output, [".svg", ".png", ".pdf", ".html", ".gv", ".dot"])
     loaded = mdf_scatter.load(model)
     results = mdf_scatter.run(loaded, read_inputs(input_)) if values or input_ else None
-    if output.suffix == ".html":
+    if suffix == ".html":
         picture = drawn_page(loaded, depth=depth, values=results).encode()
     else:
         diagram = mdf_scatter.draw(loaded, theme=theme, depth=depth, values=results)  # type: ignore[arg-type]
-        if no_embed or output.suffix in (".gv", ".dot"):
+        if no_embed or suffix in (".gv", ".dot"):
             diagram.save(output)
             print(f"{output}: drawn, without the model")
             return
         from mdf_scatter.drawing.embed import drawn
 
-        picture = drawn(diagram, output.suffix)
+        picture = drawn(diagram, suffix)
     if no_embed:
         output.write_bytes(picture)
     else:
@@ -69,11 +71,12 @@ def explain(
     theme: ThemeOption = "light",
     input_: InputOption = None,
 ) -> None:
-    """Say, and draw cell by cell, what a node does with the values that reach it."""
+    """Say, and draw cell by cell, what a node does with its values."""
     import mdf_scatter
     from mdf_scatter.array_files import read_inputs
     from mdf_scatter.drawing.cells.node import explain_node
 
+    require_writable(output, [".svg", ".png"])
     picture = explain_node(mdf_scatter.load(model), node, read_inputs(input_), theme=theme)
     print(picture.alt)
     if output is not None:

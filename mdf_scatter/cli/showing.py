@@ -16,7 +16,10 @@ def bench(
     words: Annotated[list[str] | None, typer.Argument(help="Only workloads with one of these words.")] = None,
     rounds: Annotated[int, typer.Option(help="How often each call is timed.")] = 5,
 ) -> None:
-    """Measure our operators beside NumPy, onnxruntime and what else is installed, and check the answers."""
+    """Measure our operators beside NumPy and onnxruntime.
+
+    What else is installed is measured too (torch, jax, tensorflow), and every answer is checked.
+    """
     from mdf_scatter.bench import machine, measure, table
     from mdf_scatter.bench.workloads import WORKLOADS
     from mdf_scatter.errors import InputError
@@ -34,7 +37,7 @@ def demo(
         "mdf-scatter-demo"
     ),
 ) -> None:
-    """Run, export and draw every example graph, and say where the files are."""
+    """Run, export and draw every example graph."""
     import mdf_scatter
     from mdf_scatter.examples import example_files, expected_outputs, same_outputs
 

@@ -15,10 +15,10 @@ from mdf_scatter.formats.picture import SUFFIXES as _PICTURES
 if TYPE_CHECKING:
     from modeci_mdf.mdf import Model
 
-__all__ = ["extract", "load", "save"]
+__all__ = ["SUFFIXES", "extract", "load", "save"]
 
 _MDF = (".json", ".yaml", ".yml", ".bson")
-_KNOWN = (*_MDF, ".onnx", *_PICTURES)
+SUFFIXES = (*_MDF, ".onnx", *_PICTURES)
 _MAX_BYTES = 2**31 - 1  # what BSON and ONNX can hold; no text of that size is a model
 
 
@@ -117,14 +117,23 @@ def save(
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
     except OSError as error:
-        raise FormatError(f"{path}: cannot be written: {error.strerror}") from error
+        raise FormatError(f"{path}: cannot be written: {why_not(error, path)}") from error
+
+
+def why_not(error: OSError, path: Path) -> str:
+    """Say why a file cannot be written, so that one knows what to do."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no folder {str(path.parent)!r}; make it first"
+    return error.strerror or str(error)
 
 
 def _known_suffix(path: Path) -> str:
     suffix = path.suffix.lower()
-    if suffix not in _KNOWN:
+    if not suffix and path.is_dir():
+        raise FormatError(f"{path}: is a directory; expected a model file, ending in {listed(SUFFIXES)}")
+    if suffix not in SUFFIXES:
         what = f"a file ending in {suffix!r} is" if suffix else "a file without an ending is"
-        raise FormatError(f"{path}: {what} not supported; expected {listed(_KNOWN)}")
+        raise FormatError(f"{path}: {what} not supported; expected {listed(SUFFIXES)}")
     return suffix
 
 

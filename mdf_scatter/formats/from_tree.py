@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Optional, get_args, get_origin
@@ -20,6 +21,11 @@ from mdf_scatter.formats.tensors_file import TensorsFile
 from mdf_scatter.formats.to_tree import ARRAYS, TENSORS, label_of, names_side_file
 from mdf_scatter.formats.yaml_text import MAX_DEPTH, Unquoted, meaning
 
+_ALIKE = 0.85
+"""From where on two names count as one misspelt; "notes" and "nodes", both in use, are 0.8."""
+
+_MANY = 100
+
 
 class _Reader:
     """Builds a model from a plain tree, checking every field on the way."""
@@ -28,7 +34,7 @@ class _Reader:
         self.side: TensorsFile | None = None
 
     def build(self, cls: type[Any], tree: Any, where: str, **known: Any) -> Any:
-        """Build one object; fields it does not have are left out, as modelspec leaves them out."""
+        """Build one object; what is no field is left out, as modelspec does, or refused as misspelt."""
         tree = _settled(tree) if isinstance(tree, str) else tree
         tree = {} if tree is None else tree
         if not isinstance(tree, dict):
@@ -46,6 +52,7 @@ class _Reader:
                 values[name] = read_field(self, tree[name], where, name)
             elif required and name not in known:
                 raise FormatError(f"{where} has no {name!r}")
+        _refuse_misspelt(cls, tree, where)
         return _condition(values) if cls is Condition else cls(**values)
 
     def _consume_types(self, tree: dict[str, Any], where: str) -> None:
@@ -78,6 +85,18 @@ class _Reader:
         else:
             array = from_plain(_settled(present), str(type_), name)
         parent[path[-1]] = array
+
+
+def _refuse_misspelt(cls: type[Any], tree: dict[str, Any], where: str) -> None:
+    """Refuse a key that is a field's name but for its spelling: what it holds would be lost in silence."""
+    fields = {name: name.casefold() for name, _, _ in _fields(cls)}  # type: ignore[arg-type]
+    unknown = [key for key in tree if key not in fields]
+    missing = {folded: name for name, folded in fields.items() if name not in tree}
+    for key in unknown[:_MANY]:  # comparing names takes long
+        near = get_close_matches(key.casefold(), missing, 1, _ALIKE)
+        if near:
+            meant = missing[near[0]]
+            raise FormatError(f"{where} has {shown(key)}, which is no field; did you mean {meant!r}?")
 
 
 def _child(parent: Any, step: str | int) -> Any:

@@ -18,11 +18,24 @@ def read_json(data: bytes) -> Any:
     try:
         return json.loads(text_of(data), object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise FormatError(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+        raise FormatError(_what_is_wrong(error)) from error
     except FormatError:
         raise
     except ValueError as error:  # a number of thousands of digits
         raise FormatError("is not JSON that can be read: a number in it has thousands of digits") from error
+
+
+def _what_is_wrong(error: json.JSONDecodeError) -> str:
+    """Return what the decoder says, or say it plainly where it is what people write by hand."""
+    where = f"at line {error.lineno}, column {error.colno}"
+    before, rest = error.doc[: error.pos].rstrip(), error.doc[error.pos :]
+    if rest.startswith(("#", "//", "/*")):
+        return f"has a comment {where}; JSON has none"
+    if rest.startswith("'"):
+        return f"has a single quote {where}; JSON's are double"
+    if rest.startswith(("}", "]")) and before.endswith(","):
+        return f"has a comma before {rest[0]!r} {where}; JSON has none there"
+    return f"is not JSON: {error.msg} {where}"
 
 
 def write_json(tree: Any) -> bytes:

@@ -10,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx.external_data_helper import load_external_data_for_tensor
 
+from mdf_scatter.checks import refuse
 from mdf_scatter.errors import FormatError
 from mdf_scatter.formats.arrays import shown
 
@@ -33,9 +34,12 @@ def write(model: Model) -> bytes:
 
     Raises:
         FormatError: It is larger than the 2 GiB that one ONNX file holds.
+        ModelError: `check` finds an error in the model.
+        UnsupportedError: The model cannot be expressed in ONNX.
     """
     from mdf_scatter.lower import to_onnx
 
+    refuse(model)
     proto = to_onnx(model)
     try:
         return bytes(proto.SerializeToString())

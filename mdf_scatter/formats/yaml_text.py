@@ -123,6 +123,10 @@ def read_yaml(data: bytes) -> Any:
         return _Yaml(loader).tree()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if mark and _is_indented_by_tab(data, mark.line):
+            raise FormatError(
+                f"is not YAML: line {mark.line + 1} is indented by a tab; use spaces"
+            ) from error
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise FormatError(f"is not YAML: {str(error.problem)[:120]}{where}") from error
     except yaml.reader.ReaderError as error:
@@ -133,6 +137,14 @@ def read_yaml(data: bytes) -> Any:
         raise FormatError("is not YAML: an escape stands for no character") from error
     finally:
         loader.dispose()
+
+
+def _is_indented_by_tab(data: bytes, line: int) -> bool:
+    lines = data.splitlines()
+    if line >= len(lines):
+        return False
+    text = lines[line]
+    return b"\t" in text[: len(text) - len(text.lstrip())]
 
 
 def _has_endless_line(data: bytes) -> bool:
