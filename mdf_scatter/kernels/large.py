@@ -20,11 +20,21 @@ LARGE = 1 << 16
 """Elements from which on a compiled loop is worth loading: NumPy moves as many in less than 1 ms."""
 
 
+_ZERO = np.zeros(1, np.complex128)
+"""The only element of all arrays that `zeros` returns."""
+
+
 def is_large(size: int, *arrays: Array) -> bool:
     """Tell whether so many elements of these arrays are for the compiled loops."""
-    if size < LARGE or not all(array.flags.c_contiguous and array.flags.aligned for array in arrays):
-        return False
-    return machine.available()
+    return size >= LARGE and all(map(_is_whole, arrays)) and machine.available()
+
+
+def _is_whole(array: Array) -> bool:
+    """Tell whether an array is C-contiguous, and aligned to its elements.
+
+    NumPy aligns complex numbers to their parts, where loops move the two at once.
+    """
+    return array.flags.c_contiguous and _address(array) % (array.itemsize or 1) == 0
 
 
 def run_in_parts(loop: str, arguments: Callable[[], tuple[Array | int, ...]], length: int, parts: int) -> int:
@@ -81,5 +91,9 @@ def reduction_of(reduction: str, dtype: np.dtype[Any]) -> str:
 
 def lead_of(array: Array) -> int:
     """Return how many elements of an array are before the first that is aligned to a `PIECE`."""
+    return -_address(array) % PIECE // array.itemsize
+
+
+def _address(array: Array) -> int:
     address: int = array.__array_interface__["data"][0]
-    return -address % PIECE // array.itemsize
+    return address

@@ -70,13 +70,10 @@ def remember(
         return MulPullback(rows, height, include_self, updates.copy(), before)
     touched, place = places(rows, height)
     reached = gather_rows(output, touched)
-    return ExtremumPullback(
-        rows,
-        height,
-        include_self,
-        updates == gather_rows(reached, place),
-        gather_rows(data, touched) == reached if include_self else None,
-    )
+    with np.errstate(invalid="ignore"):  # of a NaN that signals
+        update_wins = updates == gather_rows(reached, place)
+        data_wins = gather_rows(data, touched) == reached if include_self else None
+    return ExtremumPullback(rows, height, include_self, update_wins, data_wins)
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ def scatter_rows(
         data: (R, S), dtype of `out`, sharing no memory with it, or `zeros`; None where `out` holds it
             already.
         rows: The row each update goes to, (N,), in 0..R-1.
-        updates: (N, S), C-contiguous or `zeros`, dtype of `out`, sharing no memory with it.
+        updates: (N, S), C-contiguous or, under "none", `zeros`; dtype of `out`, sharing no memory with it.
         reduction: One of `WIDE_REDUCTIONS`; "mean" for numbers only.
         include_self: Whether what is in a row before takes part; if not, the first update to the row
             is what the others are reduced with. "none" has no use for it.
@@ -175,50 +175,35 @@ def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reducti
     """Reduce `updates` into rows of `data`, which `out` holds already if it is None."""
     is_moved = reduction == "none"
     is_half = out.dtype in HALVES and not is_moved
-    if data is not None and not is_half and _is_pulled(out, data, rows, updates):
-        _pull(out, data, rows, updates, reduction)
-        return
-    updates = np.ascontiguousarray(updates)
+    if out.shape[1] * out.itemsize < LINE:
+        updates = np.ascontiguousarray(updates)
     if is_half and out.shape[1] > 1 and is_large(updates.size, out, rows, updates):
-        _pull_halves(out, data, rows, updates, reduction)
+        _reduce_halves(out, data, rows, updates, reduction)
         return
     if buckets.suits(out, rows, updates, out.shape[1]):
         frame = buckets.rows_of(len(out), len(rows), out.shape[1])
         buckets.scatter(out, data, rows, updates, reduction, frame)
         return
     if data is not None:
-        copy(out, data)
+        _start(out, data)
+    tables = (out, rows) if is_zeros(updates) else (out, rows, updates)
     if is_half:
         _through_float32(out, rows, updates, reduction, include_self=True)
-    elif is_large(updates.size, out, rows, updates) and is_movable(out.dtype):
+    elif is_large(updates.size, *tables) and is_movable(out.dtype):
         _push(out, rows, updates, reduction)
     elif is_moved:
-        vectorized.assign(out, rows, updates)
+        vectorized.assign(out, rows, np.ascontiguousarray(updates))
     else:
         vectorized.reduce(out, rows, updates, reduction)
 
 
-def _is_pulled(out: Array, data: Array, rows: Rows, updates: Array) -> bool:
-    """Tell whether a result is to be made row by row, each from its updates, so that none is moved twice."""
-    is_wide = out.shape[1] * out.itemsize >= LINE and out.nbytes >= STREAMED
-    tables = [table for table in (data, updates) if not is_zeros(table)]
-    return is_wide and is_movable(out.dtype) and is_large(updates.size, out, rows, *tables)
-
-
-def _pull(out: Array, data: Array, rows: Rows, updates: Array, reduction: str) -> None:
-    """Write each row of `out` once: what its updates make of that of `data`."""
-    height, width = out.shape
-    starts, order = _grouped(rows, height)
-    seen = bits if reduction == "none" else plain
-    tables = [seen(flat(table)) for table in (out, data, updates)]
-    code, lead = CODES[reduction_of(reduction, out.dtype)], lead_of(tables[0])
-    nothing = np.zeros(width, tables[0].dtype)
-
-    def arguments() -> tuple[Array | int, ...]:
-        (own,) = room((width, nothing.dtype))
-        return (*tables, starts, order, own, nothing, width, code, lead)
-
-    run_in_parts("rows.pull_rows", arguments, height, parts_for(out.nbytes, PIECES))
+def _start(out: Array, data: Array) -> None:
+    """Copy `data`, or fill `out` with zeros."""
+    if not is_zeros(data):
+        copy(out, data)
+        return
+    target = out.reshape(-1)
+    in_parts(lambda first, last: target[first:last].fill(0), len(target), parts_for(out.nbytes, PIECES))
 
 
 def _grouped(rows: Rows, height: int) -> tuple[Array, ...]:
@@ -228,8 +213,11 @@ def _grouped(rows: Rows, height: int) -> tuple[Array, ...]:
     return starts, order
 
 
-def _pull_halves(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
-    """Do as `_pull` for float16 and bfloat16, in float32; what `out` holds, it may change in place."""
+def _reduce_halves(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
+    """Write each row of float16 or bfloat16 once: what its updates make of that of `data`, in float32.
+
+    What `out` holds, if `data` is None, is changed in place.
+    """
     height, width = out.shape
     starts, order = _grouped(rows, height)
     tables = [bits(flat(table)) for table in (out, out if data is None else data, updates)]
@@ -240,7 +228,7 @@ def _pull_halves(out: Array, data: Array | None, rows: Rows, updates: Array, red
     def arguments() -> tuple[Array | int, ...]:
         return (*tables, starts, order, *room((width, np.float32), (width, np.uint16)), nothing, *settings)
 
-    run_in_parts("rows.pull_half_rows", arguments, height, parts_for(out.nbytes, PIECES))
+    run_in_parts("rows.reduce_half_rows", arguments, height, parts_for(out.nbytes, PIECES))
 
 
 def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
@@ -252,22 +240,24 @@ def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
     if width == 1:
         run("elements.reduce_elements", out.reshape(-1), rows, updates.reshape(-1), code)
         return
-    target, terms = out.reshape(-1), updates.reshape(-1)
+    step = width
+    if is_zeros(updates):
+        updates, step = updates[:1].copy(), 0
+    tables = out.reshape(-1), rows, updates.reshape(-1)
     # To tell whose a narrow row is, in each thread, takes as long as to reduce it.
-    parts = parts_for(updates.nbytes, PIECES) if width * out.itemsize >= LINE else 1
+    nbytes = len(rows) * width * out.itemsize
+    parts = parts_for(nbytes, PIECES) if width * out.itemsize >= LINE else 1
     firsts, others = _firsts(rows, height) if parts > 1 else (np.arange(len(rows), dtype=np.uint32), None)
     # No two of the first to their rows meet, and so each thread takes a piece of them as they come.
     if reduction == "none" and out.nbytes >= STREAMED:
-        lead = lead_of(target)
-        run_in_parts("rows.put_rows", lambda: (target, rows, terms, firsts, width, lead), len(firsts), parts)
+        lead = lead_of(out)
+        run_in_parts("rows.put_rows", lambda: (*tables, firsts, width, step, lead), len(firsts), parts)
     else:
-        run_in_parts(
-            "rows.reduce_rows", lambda: (target, rows, terms, firsts, width, code), len(firsts), parts
-        )
+        run_in_parts("rows.reduce_rows", lambda: (*tables, firsts, width, step, code), len(firsts), parts)
     if others is not None:
 
         def arguments() -> tuple[Array | int, ...]:
-            return (target, rows, terms, others, *room((AHEAD, np.uint32)), width, code)
+            return (*tables, others, *room((AHEAD, np.uint32)), width, step, code)
 
         parts = parts_for(len(others) * width * out.itemsize)
         run_in_parts("rows.reduce_own_rows", arguments, height, parts)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from numbers import Integral
-from threading import Lock, get_native_id
-from typing import TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread, get_native_id
+from typing import Any, Generic, TypeVar
 
 from mdf_scatter.errors import InputError
 
@@ -75,11 +75,12 @@ def together(work: Callable[[], T], threads: int) -> list[T]:
     if threads == 1:
         return [work()]
     places = _Places()
-    helpers = [_pool.submit(lambda: places.run(work)) for _ in range(min(threads, _pool.size) - 1)]
+    jobs = [_Job(lambda: places.run(work)) for _ in range(min(threads, _pool.size) - 1)]
+    for job in jobs:
+        _pool.submit(job)
     results = [places.run(work)]
     # One that has not begun, because other calls keep the threads busy, has nothing left to do.
-    begun = [helper for helper in helpers if helper is not None and not helper.cancel()]
-    return [*results, *(helper.result() for helper in begun)]
+    return [*results, *(job.result() for job in jobs if not job.cancel())]
 
 
 def in_parts(task: Callable[[int, int], T], length: int, parts: int) -> list[T]:
@@ -154,6 +155,39 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Job(Generic[T]):
+    """Work for a thread of the pool.
+
+    It is no `Future`, in which an interrupt can leave a lock that the end of the process waits for.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._is_taken = Lock()
+        self._outcome: SimpleQueue[tuple[list[T], BaseException | None]] = SimpleQueue()
+
+    def cancel(self) -> bool:
+        """Take the work away, if it has not begun; tell whether it had not."""
+        return self._is_taken.acquire(blocking=False)
+
+    def run(self) -> None:
+        """Do the work, if it was not taken away."""
+        if not self._is_taken.acquire(blocking=False):
+            return
+        try:
+            outcome: tuple[list[T], BaseException | None] = [self._work()], None
+        except BaseException as error:  # whatever it is, it is raised where the result is waited for
+            outcome = [], error
+        self._outcome.put(outcome)
+
+    def result(self) -> T:
+        """Wait until the work is done, and return its result, or raise what it raised."""
+        results, error = self._outcome.get()
+        if error is not None:
+            raise error
+        return results[0]
+
+
 class _Pool:
     """Threads that are started when they are first needed, and kept.
 
@@ -168,21 +202,27 @@ class _Pool:
     def forget(self) -> None:
         """Drop the threads without a word to them: in a child process there are none."""
         self._lock = Lock()
-        self._executor: ThreadPoolExecutor | None = None
-        self._room = 0
+        self._jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
+        self._count = 0
 
-    def submit(self, work: Callable[[], T]) -> Future[T] | None:
-        """Give work to a thread; None where no thread can be had, as when the interpreter ends."""
+    def submit(self, job: _Job[Any]) -> None:
+        """Give work to a thread; it is left undone where none can be had, as when the interpreter ends."""
         with self._lock:
-            if self._executor is None or self._room < self.size - 1:
-                if self._executor is not None:
-                    self._executor.shutdown(wait=False)
-                self._room = max(1, self.size - 1)
-                self._executor = ThreadPoolExecutor(self._room, "mdf-scatter")
-            try:
-                return self._executor.submit(work)
-            except RuntimeError:
-                return None
+            while self._count < self.size - 1:
+                # A daemon: the end of the process waits for none.
+                thread = Thread(target=_work, args=(self._jobs,), name="mdf-scatter", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    break
+                self._count += 1
+            if self._count:
+                self._jobs.put(job)
+
+
+def _work(jobs: SimpleQueue[_Job[Any]]) -> None:
+    while True:
+        jobs.get().run()
 
 
 _pool = _Pool(_cores())

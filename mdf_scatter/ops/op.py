@@ -111,7 +111,7 @@ class Pullback:
                 f"grad has dtype {name_of(grad.dtype)}; expected {name_of(self.dtype)},"
                 " the dtype of the output",
             )
-        gradients = iter(self.kept(grad.reshape(row_shape(grad, self.width))))
+        gradients = iter(self.kept(np.ascontiguousarray(grad).reshape(row_shape(grad, self.width))))
         return tuple(None if shape is None else next(gradients).reshape(shape) for shape in self.inputs)
 
     @property

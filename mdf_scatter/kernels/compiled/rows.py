@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_scatter.kernels.codes import AHEAD, NONE
+from mdf_scatter.kernels.codes import AHEAD
 from mdf_scatter.kernels.compiled import combine, part, prefetch_elements, stream
 from mdf_scatter.kernels.compiled.halves import narrowed, widened
 
@@ -47,25 +47,28 @@ def list_firsts(rows, marks, firsts, others):
     return np.int64(count)
 
 
-def put_rows(out, rows, updates, firsts, width, lead, first, last):
-    """Put `updates` (N * S,), those of `firsts[first:last]`, into rows of `out` (R * S,); see `stream`."""
+def put_rows(out, rows, updates, firsts, width, step, lead, first, last):
+    """Put `updates` (N * S,), those of `firsts[first:last]`, into rows of `out` (R * S,); see `stream`.
+
+    From an update to the next are `step` elements: 0, where there is only one, (S,), for all.
+    """
     for number in firsts[first:last]:
         place = np.int64(rows[np.uintp(number)]) * width
-        stream(out, place, updates, np.int64(number) * width, width, lead)
+        stream(out, place, updates, np.int64(number) * step, width, lead)
 
 
-def reduce_rows(out, rows, updates, firsts, width, reduction, first, last):
-    """Reduce `updates` (N * S,), those of `firsts[first:last]`, into rows of `out` (R * S,), in order."""
+def reduce_rows(out, rows, updates, firsts, width, step, reduction, first, last):
+    """Reduce `updates`, those of `firsts[first:last]`, into rows of `out`, in order; as for `put_rows`."""
     asked = min(width, BEGINNING // out.itemsize)
     near_firsts = firsts[first:last]
     for number in range(len(near_firsts)):
         far = near_firsts[np.uintp(min(number + NEAR, len(near_firsts) - 1))]
         prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
-        reduce_row(out, rows, updates, near_firsts[np.uintp(number)], width, reduction)
+        reduce_row(out, rows, updates, near_firsts[np.uintp(number)], width, step, reduction)
 
 
-def reduce_own_rows(out, rows, updates, others, own, width, reduction, first, last):
-    """Reduce `updates` (N * S,), those of `others`, into rows first..last-1 of `out` (R * S,), in order.
+def reduce_own_rows(out, rows, updates, others, own, width, step, reduction, first, last):
+    """Reduce `updates`, those of `others`, into rows first..last-1 of `out`, in order; as for `put_rows`.
 
     `own`, (AHEAD,), is room for it.
     """
@@ -76,13 +79,13 @@ def reduce_own_rows(out, rows, updates, others, own, width, reduction, first, la
         for number in range(count):
             far = own[np.uintp(min(number + NEAR, count - 1))]
             prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
-            reduce_row(out, rows, updates, own[np.uintp(number)], width, reduction)
+            reduce_row(out, rows, updates, own[np.uintp(number)], width, step, reduction)
 
 
 @part
-def reduce_row(out, rows, updates, update, width, reduction):
+def reduce_row(out, rows, updates, update, width, step, reduction):
     """Reduce an update into its row."""
-    place, term = np.int64(rows[np.uintp(update)]) * width, np.int64(update) * width
+    place, term = np.int64(rows[np.uintp(update)]) * width, np.int64(update) * step
     for column in range(width):
         to = np.uintp(place + column)
         out[to] = combine(reduction, out[to], updates[np.uintp(term + column)])
@@ -109,51 +112,7 @@ def group_updates(rows, starts, order):
         starts[place] += np.uint32(1)
 
 
-def pull_rows(out, data, updates, starts, order, room, zeros, width, reduction, lead, first, last):
-    """Write those rows of `out` that are in first..last-1: each what its updates make of that of `data`.
-
-    Every row is read once, and written once, past the cache.
-
-    Args:
-        out: (R * S,).
-        data: (R * S,); or (0,), where all of it is 0.
-        updates: (N * S,); or (0,), where all of it is 0.
-        starts: As `group_updates` writes it, as `order`.
-        order: (N,).
-        room: (S,).
-        zeros: (S,), all 0.
-        width: S.
-        reduction: One of `CODES`.
-        lead: See `stream`.
-        first: The first row.
-        last: The last row but one.
-    """
-    asked = min(width, BEGINNING // out.itemsize)
-    rows, row_step = (data, width) if len(data) > 0 else (zeros, 0)
-    terms, term_step = (updates, width) if len(updates) > 0 else (zeros, 0)
-    for row in range(first, last):
-        place, begin, end = row * width, np.int64(starts[row]), np.int64(starts[row + 1])
-        far = min(row + NEAR, last - 1)
-        if reduction != NONE or starts[far] == starts[far + 1]:
-            prefetch_elements(rows, far * row_step, asked)
-        for number in range(begin, end):
-            near = np.int64(order[np.uintp(min(number + NEAR, len(order) - 1))])
-            prefetch_elements(terms, near * term_step, asked)
-        if begin == end:
-            stream(out, place, rows, row * row_step, width, lead)
-        elif reduction == NONE:
-            stream(out, place, terms, np.int64(order[end - 1]) * term_step, width, lead)
-        else:
-            for column in range(width):
-                room[column] = rows[np.uintp(row * row_step + column)]
-            for number in range(begin, end):
-                term = np.int64(order[np.uintp(number)]) * term_step
-                for column in range(width):
-                    room[column] = combine(reduction, room[column], terms[np.uintp(term + column)])
-            stream(out, place, room, 0, width, lead)
-
-
-def pull_half_rows(
+def reduce_half_rows(
     out,
     data,
     updates,
@@ -170,12 +129,29 @@ def pull_half_rows(
     first,
     last,
 ):
-    """Do as `pull_rows` for float16 or bfloat16, as their bits: in float32, and round once.
+    """Write those rows of `out` that are in first..last-1: each what its updates make of that of `data`.
 
-    `room`, (S,), is float32, and `narrow` is as long; `data` is `out` itself where that is changed in place.
+    They are float16 or bfloat16, computed in float32 and rounded once. Every row is read once, and written
+    once, past the cache.
+
+    Args:
+        out: (R * S,), uint16, the bits of halves.
+        data: (R * S,); `out` itself, or (0,), where all of it is 0.
+        updates: (N * S,).
+        starts: As `group_updates` writes it, as `order`.
+        order: (N,).
+        room: (S,), float32.
+        narrow: (S,), uint16.
+        zeros: (S,), all 0.
+        width: S.
+        in_place: Whether `data` is `out`.
+        is_bfloat: Whether they are bfloat16.
+        reduction: One of `CODES`, not `NONE`.
+        lead: See `stream`.
+        first: The first row.
+        last: The last row but one.
     """
     rows, row_step = (data, width) if len(data) > 0 else (zeros, 0)
-    terms, term_step = (updates, width) if len(updates) > 0 else (zeros, 0)
     for row in range(first, last):
         place, begin, end = row * width, np.int64(starts[row]), np.int64(starts[row + 1])
         if begin == end:
@@ -185,9 +161,9 @@ def pull_half_rows(
         for column in range(width):
             room[column] = widened(rows[np.uintp(row * row_step + column)], is_bfloat)
         for number in range(begin, end):
-            term = np.int64(order[np.uintp(number)]) * term_step
+            term = np.int64(order[np.uintp(number)]) * width
             for column in range(width):
-                update = widened(terms[np.uintp(term + column)], is_bfloat)
+                update = widened(updates[np.uintp(term + column)], is_bfloat)
                 room[column] = combine(reduction, room[column], update)
         for column in range(width):
             narrow[column] = narrowed(room[column], is_bfloat)
