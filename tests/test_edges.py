@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdf_scatter import scatter_elements, scatter_nd, vjp
+from mdf_scatter import gather_elements, scatter_elements, scatter_nd, vjp
+from mdf_scatter.errors import OperatorError
 from mdf_scatter.kernels import reference
 
 pytest.importorskip("numba")
@@ -69,6 +70,27 @@ def test_result_that_begins_at_half_an_element(dtype, is_data, nbytes):
     script = HALF_ALIGNED.format(dtype=dtype, is_data=is_data, nbytes=nbytes)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(1 << 17,), (1 << 9, 1 << 8)])
+def test_gathers_from_half_an_element_on(dtype, shape):
+    count, size = np.prod(shape), np.dtype(dtype).itemsize
+    memory = np.zeros(count * size + 64, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % 64 + size // 2
+    data = memory[begin : begin + count * size].view(dtype).reshape(shape)
+    data[:] = RNG.normal(size=shape)
+    indices = RNG.integers(-shape[0], shape[0], shape)
+    np.testing.assert_array_equal(gather_elements(data, indices), np.take_along_axis(data, indices, 0))
+
+
+def test_a_long_vector_is_gathered_and_its_indices_are_checked():
+    data, indices = RNG.normal(size=1 << 10), RNG.integers(-(1 << 10), 1 << 10, 1 << 20)
+    np.testing.assert_array_equal(gather_elements(data, indices), data[indices])
+    indices[54321] = 1 << 10
+    with pytest.raises(OperatorError) as error:
+        gather_elements(data, indices)
+    assert str(error.value) == "GatherElements: indices[54321] is 1024; expected -1024..1023 (axis 0 of data)"
 
 
 # --- signalling NaN -------------------------------------------------------------------------------

@@ -66,9 +66,7 @@ def suits(dtype: np.dtype[Any], indices: Array, size: int) -> bool:
         indices: int[i0..ir-1]; not, if one of them is outside of -size..size-1.
         size: Size of the axis that is indexed.
     """
-    if not is_movable(dtype) or not is_large(indices.size, indices):
-        return False
-    return indices.dtype in (np.int64, np.int32) and inspect(indices, size) in (0, NEGATIVE)
+    return is_movable(dtype) and _are_many(indices) and _are_inside(indices, size)
 
 
 def scatter_along(
@@ -99,8 +97,21 @@ def scatter_along(
     _divided("along.reduce_along", arguments, blocks, updates.nbytes)
 
 
-def gather_along(data: Array, indices: Array, axis: int) -> Array:
-    """Return elements of `data`, C-contiguous, by indices along an axis, as a new array."""
+def gather_along(data: Array, indices: Array, axis: int) -> Array | None:
+    """Return elements of `data` by indices along an axis, if all are in range and there are many.
+
+    Returns:
+        A new array; None where NumPy is to do it.
+    """
+    if not is_movable(data.dtype) or not _are_many(indices):
+        return None
+    data = np.ascontiguousarray(data)
+    if not is_large(indices.size, data):
+        return None
+    if math.prod(data.shape[axis + 1 :]) == 1:
+        return _gather_within(data, indices, axis)
+    if not _are_inside(indices, data.shape[axis]):
+        return None
     blocks, before, step, after = _blocks(indices.shape, data.shape, axis)
     where, source, size = indices.reshape(blocks), bits(data).reshape(-1), data.shape[axis]
     result = empty(indices.shape, data.dtype)
@@ -124,6 +135,19 @@ def gather_along(data: Array, indices: Array, axis: int) -> Array:
     return result
 
 
+def _gather_within(data: Array, indices: Array, axis: int) -> Array | None:
+    """Do as `gather_along`, with its last axis, or one with nothing beside it."""
+    result = empty(indices.shape, data.dtype)
+    source, where, copies = bits(data).reshape(-1), indices.reshape(-1), bits(result).reshape(-1)
+    is_whole = indices.shape[:axis] == data.shape[:axis]
+    before = np.empty(0, np.int64) if is_whole else offsets(indices.shape, data.shape, axis)[0]
+    settings = data.shape[axis], before, indices.shape[axis]
+    parts = parts_for(indices.nbytes, PIECES)
+    arguments = (source, where, copies, *settings)
+    outside = run_in_parts("along.gather_within", lambda: arguments, len(where), parts)
+    return None if outside else result
+
+
 def number_elements(indices: Array, shape: tuple[int, ...], axis: int) -> Positions:
     """Return the position in a flat tensor of each element that indices along an axis name."""
     blocks, before, step, after = _blocks(indices.shape, shape, axis)
@@ -136,6 +160,14 @@ def number_elements(indices: Array, shape: tuple[int, ...], axis: int) -> Positi
 
     _divided("along.number_along", arguments, blocks, result.nbytes)
     return result
+
+
+def _are_many(indices: Array) -> bool:
+    return indices.dtype in (np.int64, np.int32) and is_large(indices.size, indices)
+
+
+def _are_inside(indices: Array, size: int) -> bool:
+    return inspect(indices, size) in (0, NEGATIVE)
 
 
 def _blocks(

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.along import gather_along, suits
-from mdf_scatter.ops.arguments import read_axis, read_gathered, read_indices
+from mdf_scatter.kernels.along import gather_along
+from mdf_scatter.ops.arguments import read_gathered, read_indices
 from mdf_scatter.ops.elements import check_elements, resolve_elements
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
+from mdf_scatter.ops.settings import read_axis
 from mdf_scatter.ops.vjp import gather_pullback
 
 NAME = "GatherElements"
@@ -44,8 +45,9 @@ def gather_elements(data: npt.ArrayLike, indices: npt.ArrayLike, axis: int = 0) 
     """
     data = read_gathered(NAME, data)
     indices, axis = _read(data, indices, axis)
-    if suits(data.dtype, indices, data.shape[axis]):
-        return gather_along(np.ascontiguousarray(data), indices, axis)
+    result = gather_along(data, indices, axis)
+    if result is not None:
+        return result
     return data.reshape(-1).take(resolve_elements(NAME, indices, data.shape, axis))
 
 

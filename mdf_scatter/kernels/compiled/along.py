@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_scatter.kernels.codes import AHEAD
-from mdf_scatter.kernels.compiled import combine, part
+from mdf_scatter.kernels.codes import AHEAD, OUTSIDE
+from mdf_scatter.kernels.compiled import combine, part, prefetch_elements
+from mdf_scatter.kernels.compiled.rows import BEGINNING, NEAR
 
 
 @part
@@ -59,6 +60,32 @@ def gather_along(data, indices, out, places, size, step, before, after, by_outer
                 number_near(near_indices, size, step, before[block], after[start:stop], places)
                 for number in range(len(copies)):
                     copies[number] = data[np.uintp(places[number])]
+
+
+def gather_within(data, indices, out, size, before, length, first, last):
+    """Copy elements of `data` (R,) into those of `out` (B * length,) that are in first..last-1.
+
+    Of each `length`, all are from a stretch of their own, of `size` elements, in which `indices` are places;
+    returns `OUTSIDE` if one of them is not. A stretch begins at `before[b]`, (B,), or, if that is (0,), where
+    the one before it ends.
+    """
+    if size == 0:
+        return OUTSIDE
+    asked, outside, number = min(size, BEGINNING // out.itemsize), np.int64(0), first
+    while number < last:
+        block, following = number // length, min(number // length + NEAR, (last - 1) // length)
+        begin = before[np.uintp(block)] if len(before) > 0 else block * size
+        prefetch_elements(data, before[np.uintp(following)] if len(before) > 0 else following * size, asked)
+        end = min((block + 1) * length, last)
+        for place in range(number, end):
+            index = np.int64(indices[np.uintp(place)])
+            # Negative, if there is no such index: also where the sum is too large, for it wraps around.
+            wrong = (index + size) | (size - 1 - index)
+            outside |= wrong
+            inside = 0 if wrong < 0 else (index + size if index < 0 else index)
+            out[np.uintp(place)] = data[np.uintp(begin + inside)]
+        number = end
+    return OUTSIDE if outside < 0 else 0
 
 
 def number_along(indices, positions, size, step, before, after, by_outer, first, last):
