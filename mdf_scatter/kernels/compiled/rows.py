@@ -11,8 +11,17 @@ from mdf_scatter.kernels.compiled.halves import narrowed, widened
 NEAR = 2
 """Rows that are asked for before they are needed: their places are known, but not to the processor."""
 
+FAR = 1024
+"""Bytes of rows that are asked for before they are needed, if that is more of them."""
+
 BEGINNING = 32 * 64
 """Bytes of a row that are asked for; the processor itself asks for what follows."""
+
+
+@part
+def near_of(table, width):
+    """Return how many rows are asked for before they are needed."""
+    return max(NEAR, FAR // (width * table.itemsize))
 
 
 @part
@@ -59,10 +68,10 @@ def put_rows(out, rows, updates, firsts, width, step, lead, first, last):
 
 def reduce_rows(out, rows, updates, firsts, width, step, reduction, first, last):
     """Reduce `updates`, those of `firsts[first:last]`, into rows of `out`, in order; as for `put_rows`."""
-    asked = min(width, BEGINNING // out.itemsize)
+    asked, near = min(width, BEGINNING // out.itemsize), near_of(out, width)
     near_firsts = firsts[first:last]
     for number in range(len(near_firsts)):
-        far = near_firsts[np.uintp(min(number + NEAR, len(near_firsts) - 1))]
+        far = near_firsts[np.uintp(min(number + near, len(near_firsts) - 1))]
         prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
         reduce_row(out, rows, updates, near_firsts[np.uintp(number)], width, step, reduction)
 
@@ -72,12 +81,12 @@ def reduce_own_rows(out, rows, updates, others, own, width, step, reduction, fir
 
     `own`, (AHEAD,), is room for it.
     """
-    asked = min(width, BEGINNING // out.itemsize)
+    asked, near = min(width, BEGINNING // out.itemsize), near_of(out, width)
     for start in range(0, len(others), AHEAD):
         near_others = others[start : start + AHEAD]
         count = np.int64(find_own(rows, near_others, first, last, own))
         for number in range(count):
-            far = own[np.uintp(min(number + NEAR, count - 1))]
+            far = own[np.uintp(min(number + near, count - 1))]
             prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
             reduce_row(out, rows, updates, own[np.uintp(number)], width, step, reduction)
 
@@ -172,7 +181,9 @@ def reduce_half_rows(
 
 def gather_rows(data, rows, out, width, first, last):
     """Copy rows of `data` (R * S,) into those rows of `out` (N * S,) that are in first..last-1."""
+    asked, near = min(width, BEGINNING // out.itemsize), near_of(out, width)
     for number in range(first, last):
+        prefetch_elements(data, np.int64(rows[min(number + near, last - 1)]) * width, asked)
         place, start = number * width, np.int64(rows[number]) * width
         for column in range(width):
             out[np.uintp(place + column)] = data[np.uintp(start + column)]
@@ -180,8 +191,8 @@ def gather_rows(data, rows, out, width, first, last):
 
 def stream_rows(data, rows, out, width, lead, first, last):
     """Do as `gather_rows`, where the result is too large for the cache; see `stream`."""
-    asked = min(width, BEGINNING // out.itemsize)
+    asked, near = min(width, BEGINNING // out.itemsize), near_of(out, width)
     for number in range(first, last):
-        far = np.int64(rows[min(number + NEAR, last - 1)])
+        far = np.int64(rows[min(number + near, last - 1)])
         prefetch_elements(data, far * width, asked)
         stream(out, number * width, data, np.int64(rows[number]) * width, width, lead)
