@@ -31,6 +31,9 @@ from mdf_scatter.kernels.machine import run
 from mdf_scatter.kernels.memory import LEAST, empty, is_kept, room, scratch
 from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
 
+WIDE = 512
+"""Bytes of a row from which on a thread passes over those of others without waiting for them."""
+
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool]
@@ -259,7 +262,8 @@ def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:
         def arguments() -> tuple[Array | int, ...]:
             return (*tables, others, *room((AHEAD, np.uint32)), width, step, code)
 
-        parts = parts_for(len(others) * width * out.itemsize)
+        # The memory reads ahead of shorter rows, also those that are another thread's.
+        parts = parts_for(len(others) * width * out.itemsize) if width * out.itemsize >= WIDE else 1
         run_in_parts("rows.reduce_own_rows", arguments, height, parts)
 
 
