@@ -25,37 +25,37 @@ part = numba.njit(inline="always", error_model="numpy")
 """Make a function a part of the loops that call it: they are compiled in less time than with a call."""
 
 
-def combine(reduction: int, element: Any, update: Any) -> Any:
-    """Return what becomes of `element`; compiled as one of the three functions below."""
-    raise NotImplementedError
-
-
-@overload(combine, strict=False)
-def _combine(reduction: Any, element: Any, update: Any) -> Callable[..., Any]:
-    if isinstance(element, types.Complex):
-        return _combine_complex
-    return _combine_floats if isinstance(element, types.Float) else _combine_integers
-
-
-def _combine_integers(reduction, element, update):
+@part
+def combine(reduction, element, update):
+    """Return what becomes of an element that an update meets."""
     if reduction == NONE:
         return update
     if reduction == ADD:
         return element + update
     if reduction == MUL:
         return element * update
+    return extreme(reduction, element, update)
+
+
+def extreme(reduction: int, element: Any, update: Any) -> Any:
+    """Return the larger or the smaller of two numbers; compiled as one of the functions below."""
+    raise NotImplementedError
+
+
+@overload(extreme, strict=False)
+def _extreme(reduction: Any, element: Any, update: Any) -> Callable[..., Any]:
+    if isinstance(element, types.Complex):
+        return _first_of
+    return _extreme_of_floats if isinstance(element, types.Float) else _extreme_of_integers
+
+
+def _extreme_of_integers(reduction, element, update):
     if reduction == MAX:
         return element if element > update else update
     return element if element < update else update
 
 
-def _combine_floats(reduction, element, update):
-    if reduction == NONE:
-        return update
-    if reduction == ADD:
-        return element + update
-    if reduction == MUL:
-        return element * update
+def _extreme_of_floats(reduction, element, update):
     # Which is larger is chance: numba's max and min choose without a branch. What is left is seldom: of
     # equals it is either, of two zeros and with a NaN their sum, as +0 + -0 is +0, and NaN is NaN.
     if (element < update) | (element > update):
@@ -65,10 +65,8 @@ def _combine_floats(reduction, element, update):
     return element + update if reduction == MAX else -(-element - update)
 
 
-def _combine_complex(reduction, element, update):
-    if reduction == NONE:
-        return update
-    return element + update if reduction == ADD else element * update
+def _first_of(reduction, element, update):
+    return element  # complex numbers have no order, and nobody asks for it
 
 
 @intrinsic
