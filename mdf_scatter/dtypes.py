@@ -75,6 +75,15 @@ def name_of(dtype: npt.DTypeLike) -> str:
     return dtype.name
 
 
+def type_name(dtype: npt.DTypeLike) -> str:
+    """Return the name of the type that a dtype is of: strings of all kinds are `string`.
+
+    >>> type_name(np.float32), type_name("U5")
+    ('float32', 'string')
+    """
+    return "string" if is_string(dtype) else name_of(dtype)
+
+
 def is_string(dtype: npt.DTypeLike) -> bool:
     """Tell whether a dtype holds text: fixed-width, object or StringDType."""
     return np.dtype(dtype).kind in "OTU"

@@ -7,7 +7,7 @@ fix. `str(error)` is one line that a person can act on; the cause, where there i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 
@@ -49,6 +49,24 @@ class ModelError(MdfScatterError, ValueError):
 
 class InputError(MdfScatterError, ValueError):
     """What was given to run a model does not fit its inputs."""
+
+
+class MissingInputError(InputError):
+    """Inputs that a graph needs are not given.
+
+    Attributes:
+        graph: The graph's id.
+        missing: What is expected for each of them, by name.
+    """
+
+    def __init__(self, graph: str, missing: Mapping[str, str]) -> None:
+        super().__init__(graph, missing)
+        self.graph = graph
+        self.missing = missing
+
+    def __str__(self) -> str:
+        wanted = ", ".join(f"{name!r} ({expected})" for name, expected in self.missing.items())
+        return f"graph {self.graph!r} needs input{'s' * (len(self.missing) > 1)} {wanted}"
 
 
 class UnsupportedError(MdfScatterError, NotImplementedError):

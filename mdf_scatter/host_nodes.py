@@ -17,8 +17,9 @@ import onnx
 from modeci_mdf.mdf import Function, Node, Parameter
 
 from mdf_scatter import expressions
+from mdf_scatter.attributes import graphs_in
 from mdf_scatter.dtypes import dtype_of
-from mdf_scatter.errors import OperatorError
+from mdf_scatter.errors import OperatorError, UnsupportedError
 from mdf_scatter.formats.restore import restored_node
 from mdf_scatter.lower.node_reading import results_used
 from mdf_scatter.ops import OPS, Op
@@ -61,6 +62,7 @@ def prepared(node: Node, opset: int | None) -> tuple[Node, list[Versioned]]:
 
     Raises:
         FormatError: A type that the file keeps does not fit its value.
+        UnsupportedError: A function of a graph that was lifted from ONNX is none that the engine can have.
     """
     own = copy.copy(restored_node(node))
     own.input_ports = [_typed_port(port) for port in own.input_ports]
@@ -79,8 +81,15 @@ def prepared(node: Node, opset: int | None) -> tuple[Node, list[Versioned]]:
 def _with_versions(node: Node, opset: int) -> list[Versioned]:
     used = results_used(node)
     found: list[Versioned] = []
+    has_graphs = any(graphs_in(parameter.value) for parameter in node.parameters)
     for call in (*node.functions, *node.parameters):
         name = (call.function or "").removeprefix("onnx::")
+        is_foreign = "::" in name and name not in OPS
+        if is_foreign or (has_graphs and call.function == f"onnx::{name}"):
+            lacking = "functions of this domain" if is_foreign else "graphs inside a graph"
+            raise UnsupportedError(
+                f"{call.function} {node.id!r}: MDF's engine has no {lacking}; run the model in engine 'onnx'"
+            )
         if call.function == f"onnx::{name}" and name not in OPS:
             found.append(Versioned(name, opset, used.get(call.id)))
             call.function = str(found[-1])

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from mdf_scatter.attributes import attribute
 from mdf_scatter.errors import MdfScatterError, OperatorError
 from mdf_scatter.host_nodes import Versioned
+from mdf_scatter.host_values import texts
 from mdf_scatter.lower.builder import Builder
 from mdf_scatter.plan import Plan
 from mdf_scatter.signatures import signature
@@ -44,6 +45,7 @@ def evaluate_onnx(operator: Versioned, scope: Mapping[str, Any]) -> Any:
         if not values:
             order.append("")
     attributes = {name: scope[name] for name in schema.attributes if scope.get(name) is not None}
+    attributes |= texts(schema.attributes, attributes)
     try:
         results = _plan(operator, order, inputs, attributes).run(inputs)
     except OperatorError:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import onnx
 from modeci_mdf.mdf import Graph
 
-from mdf_scatter.dtypes import dtype_of, is_string, name_of, type_text
-from mdf_scatter.errors import InputError, did_you_mean, listed
+from mdf_scatter.dtypes import dtype_of, is_string, name_of, type_name, type_text
+from mdf_scatter.errors import InputError, MissingInputError, did_you_mean, listed
 from mdf_scatter.onnx_types import element_name, sizes_of
 from mdf_scatter.structured import read_structured, structured_type
-from mdf_scatter.wiring import GraphInput, declared_shape, default_value, graph_inputs, is_required
+from mdf_scatter.wiring import GraphInput, declared_shape, graph_inputs, is_required
 
 
 def checked_inputs(graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,11 +61,9 @@ class Inputs:
             if name in found:
                 raise InputError(f"input {name!r} is given twice, also as {called!r}")
             found[name] = _checked(f"input {name!r}", asked[name], value, sizes)
-        missing = [name for name in self._required if name not in found]
+        missing = {name: str(asked[name]) for name in self._required if name not in found}
         if missing:
-            wanted = ", ".join(f"{name!r} ({asked[name]})" for name in missing)
-            inputs = "inputs" if len(missing) > 1 else "input"
-            raise InputError(f"graph {self._graph!r} needs {inputs} {wanted}")
+            raise MissingInputError(self._graph, missing)
         return found
 
 
@@ -138,7 +136,7 @@ def leaves_open(item: GraphInput) -> bool:
     if structured_type(item.port.type) is not None:
         return False
     is_untyped = item.port.type is None or dtype_of(item.port.type) is None
-    return is_untyped or (declared_shape(item.port) is None and default_value(item) is not None)
+    return is_untyped or (declared_shape(item.port) is None and not is_required(item))
 
 
 def _checked(where: str, asked: _Tensor | _Structured, value: Any, sizes: dict[str, tuple[int, str]]) -> Any:
@@ -161,13 +159,15 @@ def _array(
         raise InputError(f"{where} is not an array: {error}") from error
     if array.dtype.kind not in "biufcOTUV" or (array.dtype.kind == "O" and not _all_text(array)):
         raise InputError(f"{where} has dtype {array.dtype}; expected {asked}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if asked.dtype is not None:
         array = _as_declared(where, asked, array, asked.dtype, isinstance(value, (np.ndarray, np.generic)))
     elif is_string(array.dtype):
         array = array.astype(object)
     if asked.shape is not None:
         _check_shape(where, asked, array.shape, asked.shape, sizes)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def _as_declared(
@@ -180,7 +180,7 @@ def _as_declared(
     plain = not typed and not is_string(array.dtype) and not is_string(dtype)
     if plain and (array.size == 0 or _fits(array, dtype)):
         return array.astype(dtype)
-    raise InputError(f"{where} has dtype {name_of(array.dtype)}; expected {asked}")
+    raise InputError(f"{where} has dtype {type_name(array.dtype)}; expected {asked}")
 
 
 def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:

@@ -13,14 +13,15 @@ from modeci_mdf.mdf import Edge, Function, Graph, InputPort, Node, OutputPort, P
 from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import ModelError, OperatorError, did_you_mean, listed
 from mdf_scatter.ops import Op
-from mdf_scatter.ops.arguments import (
-    check_choice,
+from mdf_scatter.ops.arguments import check_choice
+from mdf_scatter.ops.op import Attribute, Pullback
+from mdf_scatter.ops.settings import (
     check_lda_coeff,
     check_outputs_name,
     check_training,
+    described,
     read_integer,
 )
-from mdf_scatter.ops.op import Attribute, Pullback
 
 Source = str | npt.ArrayLike | None
 
@@ -231,7 +232,7 @@ def _check_attribute(op: str, name: str, value: object, attribute: Attribute) ->
         check_choice(op, name, value, attribute.choices)
     elif isinstance(attribute.default, bool):
         if not isinstance(value, bool):
-            raise OperatorError(op, f"{name} is {value!r}; expected True or False")
+            raise OperatorError(op, f"{name} is {described(value)}; expected True or False")
     else:
         read_integer(op, name, value)
 

@@ -40,9 +40,9 @@ from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.host_nodes import Versioned, prepared, tensors
 from mdf_scatter.host_onnx import evaluate_onnx
-from mdf_scatter.host_values import at_a_glance
+from mdf_scatter.host_values import at_a_glance, with_texts
 from mdf_scatter.ops import OPS, Op
-from mdf_scatter.ops.arguments import check_lda_coeff, check_training
+from mdf_scatter.ops.settings import check_lda_coeff, check_training
 from mdf_scatter.wiring import onnx_metadata
 
 _CALL = "__import__('mdf_scatter.plugin', fromlist=['evaluate']).evaluate({name!r}, globals())"
@@ -155,7 +155,7 @@ def _settle() -> None:
 
 def _install() -> None:
     from modeci_mdf import execution_engine
-    from modeci_mdf.functions.standard import create_python_expression, mdf_functions
+    from modeci_mdf.functions.standard import mdf_functions
 
     for op in OPS.values():
         names = [op.name] if "::" in op.name else [op.name, f"onnx::{op.name}"]
@@ -167,15 +167,14 @@ def _install() -> None:
     quick = at_a_glance(execution_engine.evaluate_params_modelspec, calls)
     _replace(vars(execution_engine), "evaluate_params_modelspec", quick)
     # It rewrites the text of a function, which does not change, with ten patterns at each evaluation.
-    _replace(vars(execution_engine), "create_python_expression", cache(create_python_expression))
-    names = execution_engine.get_required_variables_from_expression
-    _replace(vars(execution_engine), names.__name__, _finding_names(names))
-    graph, node = execution_engine.EvaluableGraph, execution_engine.EvaluableNode
-    port = execution_engine.EvaluableInput
-    _replace_attribute(port, "set_input_value", _not_in_place(port.set_input_value))
-    _replace_attribute(graph, "__init__", _in_order(_telling_opset(graph.__init__)))
-    _replace_attribute(node, "__init__", _prepared(node.__init__))
-    _replace_attribute(node, "evaluate", _naming_failures(node.evaluate))
+    _wrap(execution_engine, "create_python_expression", cache)
+    _wrap(execution_engine, "evaluate_onnx_expr", with_texts)
+    _wrap(execution_engine, "get_required_variables_from_expression", _finding_names)
+    _wrap(execution_engine.EvaluableInput, "set_input_value", _not_in_place)
+    _wrap(execution_engine.EvaluableGraph, "__init__", _telling_opset)
+    _wrap(execution_engine.EvaluableGraph, "__init__", _in_order)
+    _wrap(execution_engine.EvaluableNode, "__init__", _prepared)
+    _wrap(execution_engine.EvaluableNode, "evaluate", _naming_failures)
 
 
 def _registration(op: Op) -> dict[str, Any]:
@@ -233,7 +232,11 @@ def _finding_names(find: Callable[[str], list[str]]) -> Callable[[str], list[str
         try:
             return find(text)
         except SyntaxError:
-            return expressions.names(expressions.parse(text))
+            try:
+                return expressions.names(expressions.parse(text))
+            except expressions.ExpressionError:
+                # A port may be called `in`; what else is no expression has been refused before it runs.
+                return [text]
 
     return wrapper
 
@@ -319,7 +322,7 @@ def _replace(table: Any, name: str, value: Any) -> None:
     table[name] = value
 
 
-def _replace_attribute(owner: Any, name: str, value: Any) -> None:
+def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
     old = getattr(owner, name)
     _undo.append(lambda: setattr(owner, name, old))
-    setattr(owner, name, value)
+    setattr(owner, name, wrapper(old))

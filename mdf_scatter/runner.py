@@ -135,10 +135,14 @@ class Runner:
                 engine.prepare(arrays)
         except NoEngineError:
             raise
-        except (UnsupportedError, ExpressionError):
+        except (UnsupportedError, ExpressionError) as error:
             if self._chosen == "onnx":
                 raise
-            return _HostEngine(self._graph)
+            try:
+                return _HostEngine(self._graph)
+            except UnsupportedError:
+                # It asks for the other engine, which has said what it lacks.
+                raise error from None
         return engine
 
 
@@ -256,6 +260,8 @@ class _HostEngine:
         with registered():
             try:
                 self._evaluable = EvaluableGraph(self._graph)
+            except MdfScatterError:
+                raise
             except Exception as error:  # modeci-mdf raises what it pleases
                 raise _explained(self._graph, error) from error
 
@@ -281,7 +287,10 @@ class _HostEngine:
 
     def _value(self, item: GraphOutput) -> npt.NDArray[Any]:
         value = self._evaluable.enodes[item.node.id].evaluable_outputs[item.port.id].curr_value
-        array = np.array(value)
+        try:
+            array = np.array(value)
+        except ValueError as error:
+            raise EvaluationError(f"output {item.name!r} is an uneven list; expected an array") from error
         return array.astype(object) if array.dtype.kind == "U" else array
 
 

@@ -105,8 +105,8 @@ class Stretches:
         if not self._runs_in_onnxruntime(node):
             domain = f"domain {node.domain!r}" if node.domain else "ONNX's own domain"
             raise NoEngineError(
-                f"{node.op_type} {node.name!r}: no engine here has an operator of that name in {domain}; "
-                "the model can be carried, drawn and exported, not run"
+                f"{node.op_type} {node.name or node.outputs[0].name!r}: no engine here has an operator of"
+                f" that name in {domain}; the model can be carried, drawn and exported, not run"
             )
 
     def _tensor(self, value: ir.Value) -> onnx.TensorProto:

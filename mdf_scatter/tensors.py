@@ -23,6 +23,10 @@ def ir_tensor(array: npt.NDArray[Any], name: str | None = None) -> ir.TensorProt
         UnsupportedError: ONNX has no such element type.
     """
     if is_string(array.dtype):
+        if not all(isinstance(value, str) for value in array.flat):
+            raise UnsupportedError(
+                f"{name or 'constant'} is an array of objects; ONNX has tensors of numbers, or of texts"
+            )
         encoded = np.array([bytes_of(text) for text in array.ravel()], dtype=object)
         return ir.StringTensor(encoded.reshape(array.shape), name=name)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -143,9 +143,9 @@ def specified_outputs_name(node: Node) -> list[str]:
     value = None if parameter is None else parameter.value
     if isinstance(value, str):
         value = [value]
-    if value is None or isinstance(value, (int, float, dict)):
+    if not isinstance(value, (list, tuple, np.ndarray)):
         return []
-    return [str(name) for name in value]
+    return [name if isinstance(name, str) else "" for name in value]
 
 
 def incoming(graph: Graph) -> dict[tuple[str, str], list[Edge]]:

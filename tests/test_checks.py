@@ -178,7 +178,7 @@ VALUES = "nodes/x/parameters/"
             {VALUES + "reduction/value": "sum"},
             [
                 "error: g.x.scatter: ScatterND: reduction is 'sum'; expected 'none', 'add', 'mul', 'max',"
-                " 'min' or 'mean'"
+                " 'min' or 'mean'; did you mean 'add'?"
             ],
         ),
         (
@@ -203,8 +203,41 @@ VALUES = "nodes/x/parameters/"
             ["error: g.x.scatter: ScatterND: training is 2; expected true or false"],
         ),
         (
+            {VALUES + "training/value": 1},
+            ["error: g.x.scatter: ScatterND: training is 1; expected true or false"],
+        ),
+        (
             {VALUES + "lda_coeff/value": float("nan")},
             ["error: g.x.scatter: ScatterND: lda_coeff is nan; expected a finite number"],
+        ),
+        (
+            {VALUES + "lda_coeff/value": "other", VALUES + "other": {"value": [[2], [0]]}},
+            ["error: g.x.scatter: ScatterND: lda_coeff is [[2], [0]]; expected a finite number"],
+        ),
+        (
+            {VALUES + "reduction/value": "other", VALUES + "other": {"value": [[2], [0]]}},
+            [
+                "error: g.x.scatter: ScatterND: reduction is of type list; expected the text 'none', 'add',"
+                " 'mul', 'max', 'min' or 'mean'"
+            ],
+        ),
+        ({VALUES + "lda_coeff/value": "other", VALUES + "other": {"value": 0.5}}, []),
+        (
+            {VALUES + "lda_coeff/value": [10**5000]},
+            [
+                "error: g.x.scatter: ScatterND: lda_coeff is a list of integers too long to write;"
+                " expected a finite number"
+            ],
+        ),
+        (
+            {"nodes/x/functions/late": {"value": [[1], [2, 3]]}},
+            [
+                "error: g.x.late: value is uneven: [1] has length 2 and [0] has 1; expected a tensor",
+            ],
+        ),
+        (
+            {PORTS + "data": {"type": "float32", "default_value": [1j]}},
+            ["error: g.x.data: default_value has complex numbers; expected float32, the port's type"],
         ),
         # names of outputs
         (
@@ -884,7 +917,9 @@ def test_a_backward_pass_repeats_indices_on_purpose() -> None:
         ([[4], [3], [1, 2], [7]], "is uneven: [2] has length 2 and [0] has 1"),
         ([[4], 3, [1], [7]], "is uneven: [1] is no list and [0] is one"),
         ([4, [3], [1], [7]], "is uneven: [1] is a list and [0] is none"),
-        ([[4], [3], [1], [10**22]], f"has {10**22} at [3, 0], which no dtype holds"),
+        ([[4], [3], [1], [10**22]], "has an integer of 74 bits at [3, 0], which no dtype holds"),
+        ([[4], [3], [10**5000], [7]], "has an integer of 16610 bits at [2, 0], which no dtype holds"),
+        ([[4], [3], [b"1"], [7]], "has bytes at [2, 0]"),
         ([[4], [3], [None], [7]], "has null at [2, 0]"),
         ([[4], [3], [{"a": 1}], [7]], "has a mapping at [2, 0]"),
         ({"a": 4}, "is a mapping"),

@@ -100,7 +100,7 @@ def test_a_wrong_input_is_one_line(tmp_path: Path) -> None:
         ("a.npy", "-i a.npy: which input is it? write -i NAME=a.npy"),
         (
             "sink=a.npy",
-            "graph 'elements' has no input 'sink'; its inputs are 'data', 'indices' or 'updates'",
+            "graph 'scatter_nd_elements' has no input 'sink'; its inputs are 'data', 'indices' or 'updates'",
         ),
     ):
         done = command("run", ELEMENTS, "-i", option, cwd=tmp_path)
@@ -401,3 +401,24 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert writer.stderr is not None
         writer.stdout.close()
         assert writer.stderr.read() == b""
+
+
+def test_a_theme_that_is_none_is_refused_for_a_page_too(tmp_path: Path) -> None:
+    done = command("draw", ELEMENTS, "-o", tmp_path / "m.html", "--theme", "neon")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mdf-scatter: theme is 'neon'; expected 'light' or 'dark'\n"
+    assert not (tmp_path / "m.html").exists()
+
+
+def test_missing_inputs_come_with_how_to_give_them(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    done = command("run", tmp_path / "m.onnx")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "mdf-scatter: graph 'g' needs inputs 'x' (float32[2]), 'z' (float32[2]); "
+        "give -i x=FILE.npy -i z=FILE.npy\n"
+    )
+    done = command("draw", tmp_path / "m.onnx", "--values", "-o", tmp_path / "m.gv")
+    assert done.stderr.endswith("; give -i x=FILE.npy -i z=FILE.npy\n")

@@ -48,6 +48,7 @@ def always(request, monkeypatch, all_cores):
     if request.param == "beyond":
         monkeypatch.setattr(rows, "STREAMED", 0)
         monkeypatch.setattr(buckets, "BEYOND", 0)
+        monkeypatch.setattr(buckets, "BEYOND_HALVES", 0)
         monkeypatch.setattr(buckets, "FEW", 0)
         monkeypatch.setattr(buckets, "SHIFT", 2)
         monkeypatch.setattr(buckets, "CHUNK", 16)

@@ -600,3 +600,54 @@ def test_real_models_draw(path: Path, theme: str) -> None:
     assert set(strings(diagram)) > {"MDF graph"}
     drawn = len(re.findall(r'class="edge"', diagram.svg))
     assert drawn >= len(model.graphs[0].edges)
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(ModelError) as caught:
+        draw("m.yaml")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "the model is of type str; expected a modeci_mdf.mdf.Model:"
+        " mdf_scatter.load reads one from a file, mdf_scatter.from_onnx from ONNX"
+    )
+
+
+def test_settings_that_a_call_gives_itself_have_rows_of_their_own() -> None:
+    arguments = {
+        "data": "the_zeros_it_begins_with",
+        "indices": "the_targets_of_all",
+        "updates": "w",
+        "reduction": "add",
+        "training": False,
+        "lda_coeff": "scale",
+    }
+    node = Node(
+        "s",
+        input_ports=[InputPort(name) for name in list(arguments.values())[:3]],
+        parameters=[Parameter("scale", value=0.5)],
+        functions=[Function("f", function="ScatterND", args=arguments)],
+        output_ports=[OutputPort("y", value="f")],
+    )
+    words = strings(draw(Model("m", graphs=[Graph("g", nodes=[node])])))
+    assert words[words.index("f") + 1] == "ScatterND(data=the_zeros_it_begins_wi..."
+    for name, value in {
+        "reduction": "add",
+        "training": "false",
+        "lda_coeff": "scale",
+        "scale": "0.5",
+    }.items():
+        assert words[words.index(name) + 1] == value
+
+
+def test_what_no_file_gives_is_drawn_all_the_same() -> None:
+    model = Model("m", graphs=[Graph("g", nodes=[Node("n")])])
+    [node] = model.graphs[0].nodes
+    node.parameters = [
+        Parameter("p", value=10**5000),
+        Parameter("specified_outputs_name", value=1j),
+    ]
+    node.functions = [Function("f", function="linear", args={"slope": np.array([1.0, 2.0])})]
+    node.functions.append(Function("g"))
+    node.functions[-1].function = {"linear": {}}
+    node.output_ports = [OutputPort("y", value="f")]
+    words = strings(draw(model))
+    assert words[words.index("p") + 1] == "an integer of 16610 bits"

@@ -13,6 +13,7 @@ from modeci_mdf.mdf import Edge, Function, Graph, InputPort, Model, Node, Output
 from syrupy.assertion import SnapshotAssertion
 from test_drawing import DotFile, strings
 from test_formats import plain
+from test_gradient_control import SCATTERS, scattering
 
 from mdf_scatter import ScatterND, grad
 from mdf_scatter.drawing import fold
@@ -314,3 +315,22 @@ def test_wires_into_the_backward_pass_of_a_long_graph_become_names() -> None:
     each = draw(model, depth=1)
     assert "from f3.f3_out" not in each.dot
     assert each.dot.count(" -> ") > 2 * length
+
+
+def test_a_node_that_stops_gradients_inside_a_graph_is_marked_there() -> None:
+    model, _ = scattering(SCATTERS["If"], training=False)
+    marked = [line for line in draw(grad(model)).dot.splitlines() if "no gradient" in line]
+    assert len(marked) == 1
+    assert "total" in marked[0]
+    # A name is that of one node within a graph; in another one it may be that of a node that trains.
+    passing = next(node for graph in model.graphs for node in graph.nodes if node.id == "total")
+    passing.get_parameter("training").value = True
+    model.graphs[0].metadata["gradient"] = {"stopped": [{"node": "total", "reason": "training is false"}]}
+    assert "no gradient" not in draw(model).dot
+
+
+def test_a_nameless_node_that_stops_gradients_is_known_by_its_output() -> None:
+    model = relu()
+    model.graphs[0].metadata["gradient"]["stopped"] = [{"node": "relu_out", "reason": "training is false"}]
+    model.graphs[0].nodes[2].metadata = {"onnx": {"name": ""}}
+    assert "no gradient" in strings(draw(model))

@@ -103,3 +103,11 @@ def test_the_corpus_draws(path: Path) -> None:
         diagram = draw(model, theme=theme)
         assert diagram.svg.startswith("<svg")
         assert diagram.pdf.startswith(b"%PDF-")
+
+
+def test_nodes_with_settings_stay_by_themselves() -> None:
+    model = chain(fold.LONG + 1)
+    node = model.graphs[0].nodes[7]
+    node.parameters.append(Parameter("lda_coeff", value=0.5))
+    [box] = [line for line in draw(model).dot.splitlines() if "lda_coeff" in line]
+    assert "nodes in a row" not in box

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdf_scatter import gather_elements, scatter_elements, scatter_nd, vjp
+from mdf_scatter import gather_elements, gather_nd, scatter_elements, scatter_nd, tf_scatter_nd, vjp
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.kernels import reference
 
@@ -91,6 +91,22 @@ def test_a_long_vector_is_gathered_and_its_indices_are_checked():
     with pytest.raises(OperatorError) as error:
         gather_elements(data, indices)
     assert str(error.value) == "GatherElements: indices[54321] is 1024; expected -1024..1023 (axis 0 of data)"
+
+
+# --- results of more axes than NumPy has -----------------------------------------------------------
+
+
+def test_results_have_64_axes_at_most():
+    with pytest.raises(OperatorError) as error:
+        gather_nd(np.zeros((1,) * 40), np.zeros((1,) * 40, np.int64))
+    assert str(error.value) == (
+        "GatherND: the result would have rank 78; expected 64 at most, as NumPy has no more"
+    )
+    with pytest.raises(OperatorError) as error:
+        tf_scatter_nd([[0]], [1.0], [1] * 65)
+    assert str(error.value) == (
+        "tf::scatter_nd: shape has 65 sizes; expected 64 at most, as NumPy has no more axes"
+    )
 
 
 # --- signalling NaN -------------------------------------------------------------------------------

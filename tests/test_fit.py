@@ -198,7 +198,7 @@ def test_where_gradients_stop_is_told() -> None:
         ({"loss": "z"}, "loss is 'z'; expected 'mean_squared_error' or 'cross_entropy'"),
         (
             {"wrt": "x"},
-            "wrt has 'x', which is no floating-point parameter of the model; "
+            "wrt has 'x', which is no floating-point parameter of model 'g'; "
             "expected floating-point parameters: 'w'",
         ),
         ({"data": []}, "data has no batches; expected one or more"),

@@ -173,7 +173,7 @@ def test_masked_arrays_and_other_dtypes_are_refused(name):
         f"{name}: data has dtype datetime64[s]; expected 'bool', 'int8', "
     )
     assert problem(name, [1, 2], ["0"]) == (
-        f"{name}: indices has dtype U1; expected an integer dtype, such as int64"
+        f"{name}: indices has dtype string; expected an integer dtype, such as int64"
     )
     assert problem(name, [[1, 2], [3]], [0]).startswith(
         f"{name}: data is a list that cannot be read as an array: "

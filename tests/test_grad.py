@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from central import check_model
-from modeci_mdf.mdf import Graph, Model
+from modeci_mdf.mdf import Graph, InputPort, Model
 
 import mdf_scatter
 from mdf_scatter import GatherND, ScatterND, draw, from_onnx, grad, load, run, save, to_onnx
@@ -334,3 +334,32 @@ def test_the_model_itself_is_not_changed() -> None:
 
 def test_grad_is_a_public_name() -> None:
     assert mdf_scatter.grad is grad
+
+
+@pytest.mark.parametrize(
+    ("name", "port", "message"),
+    [
+        (
+            "lda_coeff",
+            "k",
+            "ScatterND 's': lda_coeff is 'k', and a gradient graph is built before anything runs; "
+            "expected a finite number that stands in the model",
+        ),
+        (
+            "training",
+            "k",
+            "ScatterND 's': training is 'k', and a gradient graph is built before anything runs; "
+            "expected true or false that stands in the model",
+        ),
+    ],
+)
+def test_settings_that_come_through_a_port_are_refused(name: str, port: str, message: str) -> None:
+    model = Model("m", graphs=[Graph("g")])
+    node = ScatterND("s", reduction="add").add_to(
+        model.graphs[0], data=np.zeros(3, np.float32), indices=[[1]], updates=np.ones(1, np.float32)
+    )
+    node.input_ports.append(InputPort(port, type="float32", shape=(1,)))
+    node.get_parameter(name).value = port
+    with pytest.raises(UnsupportedError) as caught:
+        grad(model)
+    assert str(caught.value) == message

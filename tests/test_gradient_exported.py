@@ -131,5 +131,5 @@ def test_fit_trains_neither_attributes_nor_settings_nor_masks() -> None:
 def test_fit_without_a_parameter_says_so() -> None:
     model = model_of("g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.25> (x) }")
     data = {"x": np.ones(2, np.float32), "target": np.ones(2, np.float32)}
-    with pytest.raises(InputError, match=r"^the model has no floating-point parameter to train$"):
+    with pytest.raises(InputError, match=r"^model 'g' has no floating-point parameter to train$"):
         fit(model, data, loss="mean_squared_error", steps=1, progress=False)

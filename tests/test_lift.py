@@ -143,9 +143,48 @@ def test_through_every_file_format(tmp_path: object) -> None:
         assert same_graph(to_onnx(mdf_scatter.load(path)), proto), suffix
 
 
+def test_what_the_dimensions_of_inputs_and_outputs_denote_is_kept() -> None:
+    proto = scatter()
+    for value in (proto.graph.input[0], proto.graph.output[0]):
+        value.type.denotation = "IMAGE"
+        value.type.tensor_type.shape.dim[1].denotation = "BATCH"
+    assert same_graph(to_onnx(from_onnx(proto)), proto)
+
+
 def test_too_many_inputs_are_an_error() -> None:
     proto = scatter()
     proto.graph.node[0].input.append("data")
     with pytest.raises(FormatError) as caught:
         from_onnx(proto)
     assert str(caught.value) == "ScatterND 's' has 4 inputs; expected at most 3"
+
+
+@pytest.mark.parametrize(("given", "kind"), [("m.onnx", "str"), (b"\x08", "bytes"), (None, "NoneType")])
+def test_what_is_no_onnx_model_is_refused(given: object, kind: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        from_onnx(given)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"the ONNX model is of type {kind}; expected an onnx.ModelProto:"
+        " mdf_scatter.load reads a model from a file, onnx.load_from_string one from bytes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "text", "expected"),
+    [
+        ("node", "mdf_scatter.lda_coeff", "0.5.1", "a value"),
+        ("node", "mdf_scatter.training", "[" * 100_000, "a value"),
+        ("node", "mdf_scatter.metadata", "[1]", "a mapping"),
+        ("graph", "mdf_scatter.metadata", "{", "a mapping"),
+    ],
+)
+def test_metadata_that_others_wrote_is_refused(where: str, key: str, text: str, expected: str) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+    )
+    entry = (proto.graph if where == "graph" else proto.graph.node[0]).metadata_props.add()
+    entry.key, entry.value = key, text
+    with pytest.raises(FormatError) as caught:
+        from_onnx(proto)
+    shown = text if len(text) < 60 else f"{'[' * 57}..."
+    assert str(caught.value) == f"metadata {key!r} is {shown!r}; expected {expected} in JSON"

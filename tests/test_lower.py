@@ -14,7 +14,7 @@ from models import calculation, chain
 
 import mdf_scatter
 from mdf_scatter import ScatterND, to_onnx
-from mdf_scatter.errors import UnsupportedError
+from mdf_scatter.errors import ModelError, UnsupportedError
 
 X = np.array([[-1.5, 0.25, 2.0]], np.float32)
 
@@ -363,3 +363,78 @@ def test_an_output_that_only_has_the_name_of_an_input_is_named_after_its_node() 
     assert [value.name for value in proto.graph.input] == ["x"]
     assert [value.name for value in proto.graph.output] == ["n.x"]
     np.testing.assert_array_equal(mdf_scatter.run(model, {"x": X})["x"], 2 * X)
+
+
+@pytest.mark.parametrize(
+    ("value", "expression", "message"),
+    [
+        (
+            [1, None],
+            "p",
+            "node 'n': 'p' holds more than numbers of at most 64 bits, or than texts;"
+            " ONNX has no form for it",
+        ),
+        (
+            [10**20],
+            "p + 1",
+            "node 'n': 'p' holds more than numbers of at most 64 bits, or than texts;"
+            " ONNX has no form for it",
+        ),
+        (10**20, "p", "node 'n': 'p' is an integer of 67 bits; ONNX has no more than 64"),
+        (10**400, "p", "node 'n': 'p' is an integer of 1329 bits; ONNX has no more than 64"),
+        (
+            np.array([1, None]),
+            "p",
+            "n.p is an array of objects; ONNX has tensors of numbers, or of texts",
+        ),
+        (1, f"where(x > 0, x, {10**400})", "n: int too large to convert to float"),
+    ],
+)
+def test_values_that_no_tensor_holds_are_refused(value: object, expression: str, message: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        to_onnx(calculation(expression.replace("where", "numpy.where"), parameters={"p": value}))
+    assert str(caught.value) == message
+
+
+def test_lists_that_are_no_tensors_are_refused_in_arguments() -> None:
+    arguments = {"variable0": "x", "slope": [[1], [2, 3]], "intercept": 0.0}
+    with pytest.raises(UnsupportedError) as caught:
+        to_onnx(calculation(function="linear", args=arguments))
+    assert str(caught.value) == "linear 'n': 'slope' is uneven; expected a tensor"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sender": "c"}, "sender 'c' is not a node of the graph"),
+        ({"sender_port": "z"}, "sender_port 'z' is not an output port of node 'a'; it has 'y'"),
+        ({"receiver": "c"}, "receiver 'c' is not a node of the graph"),
+        ({"receiver_port": "z"}, "receiver_port 'z' is not an input port of node 'b'; it has 'x'"),
+    ],
+)
+def test_misspelt_edges_are_refused_as_check_does(change: dict[str, str], message: str) -> None:
+    first, second = (
+        Node(
+            name,
+            input_ports=[InputPort("x", type="float32", shape=(2,))],
+            output_ports=[OutputPort("y", value="x")],
+        )
+        for name in "ab"
+    )
+    graph = chain(first, second)
+    for field, name in change.items():
+        setattr(graph.edges[0], field, name)
+    with pytest.raises(ModelError) as caught:
+        to_onnx(Model("m", graphs=[graph]))
+    assert str(caught.value) == f"model 'm' has 1 error: g.a_b: {message}"
+
+
+def test_settings_may_be_numbers_of_numpy() -> None:
+    model = Model("m", graphs=[Graph("g")])
+    ScatterND("s").add_to(
+        model.graphs[0], data=np.zeros(3, np.float32), indices=[[1]], updates=np.ones(1, np.float32)
+    )
+    for name, value in (("training", np.False_), ("lda_coeff", np.float32(0.5))):
+        model.graphs[0].nodes[0].get_parameter(name).value = value
+    props = {entry.key: entry.value for entry in to_onnx(model).graph.node[0].metadata_props}
+    assert props == {"mdf_scatter.training": "false", "mdf_scatter.lda_coeff": "0.5"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -318,7 +320,11 @@ def test_conditions_of_parameters() -> None:
 def test_a_parameter_that_calls_nothing_known_is_named() -> None:
     made = node(
         parameters=[
-            Parameter(id="p", function="pattern_matching_function", args={"production": 1, "context": 1})
+            Parameter(
+                id="p",
+                function="pattern_matching_function",
+                args={"productions": 1, "goal": 1, "retrieval": 1},
+            )
         ],
         output_ports=[OutputPort(id="y", value="p")],
     )
@@ -327,6 +333,61 @@ def test_a_parameter_that_calls_nothing_known_is_named() -> None:
     assert str(caught.value) == (
         "pattern_matching_function 'n': function 'pattern_matching_function' has no form in ONNX"
     )
+
+
+X = [[1.0, -2.0, 3.0], [0.5, 0.25, -0.125]]
+
+
+def called(function: str, args: dict[str, Any], result: str, engine: Any) -> Any:
+    """Return what a node gives that calls an ONNX function with parameters."""
+    model = calculation(function=f"onnx::{function}", args=args, parameters={"p": X, "k": 2})
+    made = model.graphs[0].nodes[0]
+    made.input_ports.clear()
+    made.output_ports[0].value = result
+    return run(model, engine=engine)["y"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "expected"),
+    [
+        ("Pow", {"X": "k * 1.5", "Y": 2}, [9.0]),
+        ("Add", {"A": "p", "B": 1.5}, [[2.5, -0.5, 4.5], [2.0, 1.75, 1.375]]),
+        ("Gather", {"data": "p", "indices": 1, "axis": 0}, [[0.5, 0.25, -0.125]]),
+        ("Slice", {"data": "p", "starts": 0, "ends": 1, "axes": 1, "steps": 1}, [[1.0], [0.5]]),
+        ("Clip", {"input": "p", "min": 0.0, "max": 1.0}, [[1.0, 0.0, 1.0], [0.5, 0.25, 0.0]]),
+        ("Range", {"start": 0, "limit": 5, "delta": "k"}, [0, 2, 4]),
+    ],
+)
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_a_number_given_to_an_onnx_function_is_an_array_of_one(
+    function: str, args: dict[str, Any], expected: list[Any], engine: Any
+) -> None:
+    assert called(function, args, "f", engine) == expected
+
+
+TOP = {"X": "p", "K": 2, "axis": -1, "largest": 1, "sorted": 1}
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "result", "expected"),
+    [
+        ("Dropout", {"data": "p"}, "f[0]", X),
+        ("TopK", TOP, "f[0]", [[3.0, 1.0], [0.5, 0.25]]),
+        ("TopK", TOP, "f[1][0, 1]", 0),
+        ("Relu", {"X": "p"}, "f[0]", [1.0, 0.0, 3.0]),
+    ],
+)
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_a_subscript_tells_results_apart_where_an_operator_has_several(
+    function: str, args: dict[str, Any], result: str, expected: Any, engine: Any
+) -> None:
+    assert called(function, args, result, engine) == expected
+
+
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_an_attribute_that_is_a_text_reaches_onnx_functions(engine: Any) -> None:
+    args = {"data": "p", "pads": [0, 1, 0, 0], "mode": "reflect"}
+    assert called("Pad", args, "f", engine) == [[-2.0, 1.0, -2.0, 3.0], [0.25, 0.5, 0.25, -0.125]]
 
 
 def test_trust_lets_mdfs_engine_evaluate_what_is_not_allowed() -> None:

@@ -39,7 +39,8 @@ def test_an_error_names_the_node_and_keeps_its_cause() -> None:
     [
         (
             {"reduction": "sum"},
-            "ScatterND 's': reduction is 'sum'; expected 'none', 'add', 'mul', 'max', 'min' or 'mean'",
+            "ScatterND 's': reduction is 'sum'; expected 'none', 'add', 'mul', 'max', 'min' or 'mean'; "
+            "did you mean 'add'?",
         ),
         (
             {"reduction": "ADD"},
@@ -54,6 +55,22 @@ def test_an_error_names_the_node_and_keeps_its_cause() -> None:
         ({"training": 1}, "ScatterND 's': training is 1; expected True or False"),
         ({"lda_coeff": "1"}, "ScatterND 's': lda_coeff is '1'; expected a finite number"),
         ({"lda_coeff": True}, "ScatterND 's': lda_coeff is True; expected a finite number"),
+        (
+            {"lda_coeff": np.ones((8, 4))},
+            "ScatterND 's': lda_coeff is an array of shape (8, 4); expected a finite number",
+        ),
+        (
+            {"lda_coeff": 10**400},
+            "ScatterND 's': lda_coeff is an integer of 1329 bits; expected a finite number",
+        ),
+        (
+            {"training": np.ones(9)},
+            "ScatterND 's': training is an array of shape (9,); expected True or False",
+        ),
+        (
+            {"training": "x" * 90},
+            f"ScatterND 's': training is '{'x' * 56}...; expected True or False",
+        ),
         ({"lda_coeff": float("nan")}, "ScatterND 's': lda_coeff is nan; expected a finite number"),
         (
             {"specified_outputs_name": ["a", "b"]},

@@ -12,7 +12,14 @@ from onnx import helper
 
 import mdf_scatter
 from mdf_scatter import Runner, ScatterND, from_onnx, run, to_onnx, unregister
-from mdf_scatter.errors import EvaluationError, InputError, MdfScatterError, ModelError, OperatorError
+from mdf_scatter.errors import (
+    EvaluationError,
+    InputError,
+    MdfScatterError,
+    ModelError,
+    NoEngineError,
+    OperatorError,
+)
 from mdf_scatter.lower import lower
 from mdf_scatter.plan import Plan
 from mdf_scatter.segment import Segment
@@ -72,7 +79,7 @@ def test_the_model_and_the_inputs_are_left_as_they_were() -> None:
             "input 'data' has shape (2, 8); expected float32[8, 2]",
         ),
         ({"indices": [[1.5], [0], [0]]}, "input 'indices' has dtype float64; expected int64[3, 1]"),
-        ({"data": "text"}, "input 'data' has dtype U4; expected float32[8, 2]"),
+        ({"data": "text"}, "input 'data' has dtype string; expected float32[8, 2]"),
         ({"data": [[1, 2], [3]]}, None),
         ({"data": object()}, "input 'data' has dtype object; expected float32[8, 2]"),
         ({"s.data": np.zeros((8, 2), np.float32)}, "input 'data' is given twice, also as 's.data'"),
@@ -265,3 +272,48 @@ def test_statistics_of_the_batch_behind_a_convolution() -> None:
         proto.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
     found = run(from_onnx(proto), {"x": x})["y"]
     np.testing.assert_allclose([found.mean(), found.var()], [0, 1], atol=1e-3)
+
+
+def test_arrays_in_the_byte_order_of_another_machine_are_taken() -> None:
+    given = {name: array.astype(array.dtype.newbyteorder()) for name, array in GIVEN.items()}
+    result = run(scatter_model(reduction="add"), given)["output"]
+    assert result.dtype == np.dtype(np.float32)
+    assert result.dtype.isnative
+    assert result[:3].tolist() == [[0, 0], [2, 2], [1, 1]]
+    with pytest.raises(InputError) as caught:
+        run(scatter_model(), {**GIVEN, "data": np.zeros((8, 2), ">f8")})
+    assert str(caught.value) == "input 'data' has dtype float64; expected float32[8, 2]"
+
+
+@pytest.mark.parametrize("name", ["in", "lambda", "the cue"])
+@pytest.mark.parametrize("engine", ["auto", "onnx", "mdf"])
+def test_a_port_may_have_any_name(name: str, engine: str) -> None:
+    arguments = {"variable0": name, "slope": 2.0, "intercept": 1.0}
+    model = calculation(function="linear", args=arguments, inputs={name: "float32"})
+    found = run(model, {name: np.ones(2, np.float32)}, engine=engine)["y"]  # type: ignore[arg-type]
+    assert found.tolist() == [3, 3]
+
+
+def test_a_nameless_node_that_nothing_runs_is_named_by_its_output() -> None:
+    text = """<ir_version: 8, opset_import: ["own": 1]>
+    g (float[1] x) => (float[1] y) { y = own.Magic(x) }"""
+    with pytest.raises(NoEngineError) as caught:
+        run(from_onnx(onnx.parser.parse_model(text)), {"x": np.ones(1, np.float32)})
+    assert str(caught.value) == (
+        "Magic 'y': no engine here has an operator of that name in domain 'own'; "
+        "the model can be carried, drawn and exported, not run"
+    )
+
+
+@pytest.mark.parametrize("engine", ["auto", "mdf"])
+@pytest.mark.parametrize(("value", "expected"), [([1, None], [1, None]), (10**20, 10**20)])
+def test_what_no_tensor_holds_runs_in_the_engine_of_mdf(value: object, expected: object, engine: str) -> None:
+    found = run(calculation("p", parameters={"p": value}), {"x": np.float32(0)}, engine=engine)["y"]  # type: ignore[arg-type]
+    assert found.tolist() == expected
+
+
+def test_a_value_of_the_engine_of_mdf_that_is_no_array_is_refused() -> None:
+    model = calculation("[[1.0], [x, x]]")
+    with pytest.raises(EvaluationError) as caught:
+        run(model, {"x": np.float32(2)}, engine="mdf")
+    assert str(caught.value) == "output 'y' is an uneven list; expected an array"

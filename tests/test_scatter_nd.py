@@ -469,3 +469,49 @@ def test_every_run_gives_the_same_bits(reduction):
     first = scatter_nd(data, indices, updates, reduction)
     assert same(first, reference.scatter_nd(data, indices, updates, reduction))
     assert all(same(scatter_nd(data, indices, updates, reduction), first) for _ in range(5))
+
+
+@pytest.mark.parametrize(
+    ("data", "updates", "message"),
+    [
+        ([1, 10**30], [2], "data[1] is an integer of 100 bits; expected 64 or fewer"),
+        ([1, 2], [-(10**30)], "updates[0] is an integer of 100 bits; expected 64 or fewer"),
+        ([[1, 10**30]], [[2, 3]], "data[0, 1] is an integer of 100 bits; expected 64 or fewer"),
+        (
+            [1, None],
+            [2],
+            "data[0] is of type int; expected str, all that an array of strings may hold",
+        ),
+        (
+            ["a", "b"],
+            [2],
+            "updates has dtype int64 and data has string; expected the same dtype:"
+            " cast one of them first, with astype",
+        ),
+        (
+            [1.0, 2.0],
+            ["a"],
+            "updates has dtype string and data has float64; expected the same dtype:"
+            " cast one of them first, with astype",
+        ),
+    ],
+)
+def test_objects_and_texts_are_called_what_they_are(data: list, updates: list, message: str) -> None:
+    with pytest.raises(OperatorError) as caught:
+        scatter_nd(data, [[0]], updates)
+    assert str(caught.value) == f"ScatterND: {message}"
+
+
+@pytest.mark.parametrize(
+    ("other", "own"),
+    [
+        ("sum", "add"), ("prod", "mul"), ("multiply", "mul"), ("amax", "max"), ("maximum", "max"),
+        ("amin", "min"), ("MINIMUM", "min"), ("update", "none"), ("assign", "none"), ("replace", "none"),
+        ("overwrite", "none"),
+    ],
+)  # fmt: skip
+def test_names_of_reductions_in_other_libraries_are_known(other: str, own: str) -> None:
+    with pytest.raises(OperatorError) as caught:
+        scatter_nd([1.0], [[0]], [2.0], reduction=other)
+    expected = "expected 'none', 'add', 'mul', 'max' or 'min'"
+    assert str(caught.value) == f"ScatterND: reduction is {other!r}; {expected}; did you mean {own!r}?"

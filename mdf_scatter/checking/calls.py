@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,8 +14,10 @@ from mdf_scatter.checking.edges import find_circles
 from mdf_scatter.checking.finding import Finding, chain, error, near, warning
 from mdf_scatter.checking.scope import Call, Scope, args_of, variables
 from mdf_scatter.errors import OperatorError, did_you_mean, listed
+from mdf_scatter.expressions import shorten
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.arguments import check_choice
+from mdf_scatter.ops.settings import check_lda_coeff, described
 
 STANDARD = {
     "linear": ("variable0", "slope", "intercept"),
@@ -170,21 +171,15 @@ def attribute_problems(scope: Scope, call: Call, op: Op) -> dict[str, str]:
             except OperatorError as found:
                 problems[name] = str(found)
     training = scope.constant(scope.argument(call, "training"))
-    if training is not None and not _is_flag(training):
-        problems["training"] = f"{op.name}: training is {training!r}; expected true or false"
+    if training is not None and not isinstance(training, (bool, np.bool_)):
+        problems["training"] = f"{op.name}: training is {described(training)}; expected true or false"
     factor = scope.constant(scope.argument(call, "lda_coeff"))
-    if factor is not None and not _is_finite(factor):
-        problems["lda_coeff"] = f"{op.name}: lda_coeff is {factor!r}; expected a finite number"
+    if factor is not None:
+        try:
+            check_lda_coeff(op.name, factor)
+        except OperatorError as found:
+            problems["lda_coeff"] = str(found)
     return problems
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, float)) and value in (0, 1))
-
-
-def _is_finite(value: Any) -> bool:
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max
 
 
 def _check_arguments(scope: Scope, call: Call, taken: Signature) -> Iterator[Finding]:
@@ -221,9 +216,11 @@ def _unknown(where: str, function: str) -> Finding:
     domain = function.rpartition("::")[0]
     if domain and domain not in _domains():
         return warning(
-            where, f"function {function!r} is of a domain that is not known here; it can be carried, not run"
+            where,
+            f"function {shorten(function)!r} is of a domain that is not known here;"
+            " it can be carried, not run",
         )
-    return error(where, f"unknown function {function!r}{_near_functions(function)}")
+    return error(where, f"unknown function {shorten(function)!r}{_near_functions(function)}")
 
 
 @cache

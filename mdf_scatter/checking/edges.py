@@ -11,6 +11,7 @@ from modeci_mdf.mdf import Edge, Graph
 from mdf_scatter.checking.finding import Finding, chain, error, near, place, warning
 from mdf_scatter.checking.scope import Scope
 from mdf_scatter.errors import listed
+from mdf_scatter.ops.settings import described
 from mdf_scatter.wiring import edges_in_order
 
 REDUCE = ("overwrite", "add", "multiply")
@@ -35,7 +36,8 @@ def check_edges(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Finding]:
             if port.reduce not in (None, *REDUCE):
                 yield error(
                     scope.where(port.id),
-                    f"reduce is {port.reduce!r}; expected {listed(REDUCE)}{near(port.reduce, REDUCE)}",
+                    f"reduce is {described(port.reduce)}; expected {listed(REDUCE)}"
+                    f"{near(port.reduce, REDUCE)}",
                 )
             elif len(edges) > 1 and port.reduce in (None, "overwrite"):
                 yield warning(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mdf_scatter.expressions import shorten
+from mdf_scatter.ops.settings import described, is_wide
 
 _NO_NUMBERS = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
-_LARGEST = 2**64 - 1
 _MAX_RANK = 64
 
 
@@ -31,8 +31,10 @@ def no_tensor(value: Any) -> str | None:
             return f"has null{_at(place)}"
         if isinstance(item, Mapping):
             return f"has a mapping{_at(place)}"
-        if isinstance(item, int) and not -_LARGEST <= item <= _LARGEST:
-            return f"has {shorten(str(item), 30)}{_at(place)}, which no dtype holds"
+        if isinstance(item, bytes):
+            return f"has bytes{_at(place)}"
+        if is_wide(item):
+            return f"has {described(item)}{_at(place)}, which no dtype holds"
     return None
 
 

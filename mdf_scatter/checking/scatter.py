@@ -21,7 +21,7 @@ from mdf_scatter.checking.tensors import (
     shape_declared,
     shape_text,
 )
-from mdf_scatter.dtypes import is_string, name_of
+from mdf_scatter.dtypes import is_string, name_of, type_name
 from mdf_scatter.errors import OperatorError
 from mdf_scatter.expressions import literal
 from mdf_scatter.ops import Op
@@ -133,6 +133,8 @@ def _constant(value: Any, dtype: np.dtype[Any] | None) -> Known:
         return Known(None, array.shape, array)
     if is_string(dtype):
         return Known(dtype, array.shape, array)
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        return Known(dtype, array.shape)
     with np.errstate(all="ignore"):
         cast = array.astype(dtype)
     is_kept = dtype.kind not in "iu" or np.array_equal(cast, array)
@@ -154,7 +156,7 @@ def _check_dtypes(op: Op, tensors: Mapping[str, Known]) -> None:
         is_empty = value is not None and not value.size
         if dtype is not None and not is_empty and dtype.kind not in "iu" and "int" not in name_of(dtype):
             raise OperatorError(
-                op.name, f"{name} has dtype {name_of(dtype)}; expected an integer dtype, such as int64"
+                op.name, f"{name} has dtype {type_name(dtype)}; expected an integer dtype, such as int64"
             )
     names = of_one_dtype(op)
     typed = [dtype for name in names if (dtype := tensors[name].dtype) is not None]
@@ -165,7 +167,7 @@ def _check_dtypes(op: Op, tensors: Mapping[str, Known]) -> None:
             continue
         raise OperatorError(
             op.name,
-            f"{name} has dtype {name_of(dtype)} and {names[0]} has {name_of(first)};"
+            f"{name} has dtype {type_name(dtype)} and {names[0]} has {type_name(first)};"
             " expected the same dtype: cast one of them first, with astype",
         )
 

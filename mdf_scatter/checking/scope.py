@@ -66,9 +66,11 @@ class Scope:
 
         The name of a parameter stands for what the parameter holds, a text for the literal it quotes.
         """
-        if isinstance(value, str) and value in self.parameters and value not in self.ports:
+        seen: set[str] = set()
+        while isinstance(value, str) and value in self.parameters and value not in self.ports:
             parameter = self.parameters[value]
-            value = None if is_computed(parameter) else parameter.value
+            value = None if is_computed(parameter) or value in seen else parameter.value
+            seen.add(parameter.id)
         if isinstance(value, str):
             read = expressions.literal(value)
             return read if read is not None else None if value in self.names else value

@@ -11,7 +11,7 @@ from modeci_mdf.mdf import Graph, InputPort, OutputPort
 from mdf_scatter.checking.finding import Finding, error, place, warning
 from mdf_scatter.checking.lists import no_tensor, text_in, uneven
 from mdf_scatter.checking.scope import Scope
-from mdf_scatter.dtypes import HALVES, NARROW, STANDARD, dtype_of, is_string, name_of
+from mdf_scatter.dtypes import HALVES, NARROW, STANDARD, dtype_of, is_string, name_of, type_name
 from mdf_scatter.errors import did_you_mean
 from mdf_scatter.wiring import declared_shape
 
@@ -84,6 +84,8 @@ def as_array(value: Any) -> np.ndarray[Any, Any] | None:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError):
         return None
+    if array.dtype.kind in "SmM":
+        return None
     is_text = array.dtype.kind == "O" and all(isinstance(item, str) for item in array.flat)
     return array if array.dtype.kind != "O" or is_text else None
 
@@ -100,9 +102,12 @@ def check_values(scope: Scope) -> Iterator[Finding]:
     for port in scope.node.input_ports:
         yield from _check_default(scope, port)
     for parameter in scope.node.parameters:
-        for name in ("value", "default_initial_value"):
-            if isinstance(value := getattr(parameter, name), list) and (problem := uneven(value)) is not None:
-                yield error(scope.where(parameter.id), f"{name} {problem}; expected a tensor")
+        yield from _check_even(scope.where(parameter.id), "value", parameter.value)
+        yield from _check_even(
+            scope.where(parameter.id), "default_initial_value", parameter.default_initial_value
+        )
+    for function in scope.node.functions:
+        yield from _check_even(scope.where(function.id), "value", function.value)
 
 
 def check_edge_types(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Finding]:
@@ -119,7 +124,7 @@ def check_edge_types(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Findi
         if left is not None and right is not None and not _is_same(left, right):
             yield error(
                 where,
-                f"{ends[0]} has dtype {name_of(left)} and {ends[1]} has {name_of(right)};"
+                f"{ends[0]} has dtype {type_name(left)} and {ends[1]} has {type_name(right)};"
                 " expected the same dtype",
             )
         sent, taken = shape_declared(sender), shape_declared(receiver)
@@ -133,6 +138,11 @@ def check_edge_types(graph: Graph, by_id: Mapping[str, Scope]) -> Iterator[Findi
 
 def _is_same(left: np.dtype[Any], right: np.dtype[Any]) -> bool:
     return left == right or (is_string(left) and is_string(right))
+
+
+def _check_even(where: str, name: str, value: Any) -> Iterator[Finding]:
+    if isinstance(value, list) and (problem := uneven(value)) is not None:
+        yield error(where, f"{name} {problem}; expected a tensor")
 
 
 def _check_default(scope: Scope, port: InputPort) -> Iterator[Finding]:
@@ -160,6 +170,8 @@ def _check_default(scope: Scope, port: InputPort) -> Iterator[Finding]:
         yield error(
             where, f"default_value has dtype {name_of(array.dtype)}; expected {name_of(dtype)}, the port's"
         )
+    elif array.dtype.kind == "c" and dtype.kind != "c":
+        yield error(where, f"default_value has complex numbers; expected {name_of(dtype)}, the port's type")
     elif array.dtype.kind in "fc" and dtype.kind in "iub":
         yield error(
             where, f"default_value has fractions or exponents; expected {name_of(dtype)}, the port's type"

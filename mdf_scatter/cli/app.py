@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Collection
 from io import TextIOWrapper
@@ -30,7 +31,7 @@ InputOption = Annotated[
     typer.Option("-i", "--input", metavar="NAME=FILE", help="An input: NAME=FILE.npy, or FILE.npz by names."),
 ]
 EngineOption = Annotated[str, typer.Option(help="auto, onnx or mdf.")]
-ThemeOption = Annotated[str, typer.Option(help="light or dark.")]
+ThemeOption = Annotated[str, typer.Option(help="light or dark; a page has both.")]
 EmbedOption = Annotated[bool, typer.Option("--embed", help="Keep large arrays in the file itself.")]
 
 USAGE, DIFFERENT = 2, 1
@@ -48,19 +49,24 @@ def main() -> NoReturn:
     try:
         with working(" ".join(["mdf-scatter", *arguments[:2]])):
             app(arguments, prog_name="mdf-scatter", standalone_mode=True)
-    except MdfScatterError as error:
+    except (MdfScatterError, OSError, MemoryError, RecursionError) as error:
         if debug:
             raise
-        _fail(str(error))
-    except OSError as error:
-        if debug:
-            raise
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (MemoryError, RecursionError) as error:
-        if debug:
-            raise
-        _fail(f"{type(error).__name__}: {error}")
+        _fail(_in_a_line(error))
     raise SystemExit(0)
+
+
+def _in_a_line(error: BaseException) -> str:
+    from mdf_scatter.errors import MissingInputError
+
+    match error:
+        case MissingInputError():
+            return f"{error}; give {' '.join(f'-i {shlex.quote(name)}=FILE.npy' for name in error.missing)}"
+        case OSError(filename=name, strerror=reason) if name:
+            return f"{name}: {reason}"
+        case MemoryError() | RecursionError():
+            return f"{type(error).__name__}: {error}"
+    return str(error)
 
 
 def _say_version(is_asked: bool) -> None:

@@ -24,7 +24,9 @@ def draw(
     import mdf_scatter
     from mdf_scatter.array_files import read_inputs
     from mdf_scatter.drawing.page import drawn_page
+    from mdf_scatter.drawing.style import require_theme
 
+    require_theme(theme)
     suffix = output.suffix.lower()
     require_writable(output, [".svg", ".png", ".pdf", ".html", ".gv", ".dot"])
     loaded = mdf_scatter.load(model)

@@ -14,7 +14,7 @@ from mdf_scatter.cli.models import exported
 @app.command()
 def bench(
     words: Annotated[list[str] | None, typer.Argument(help="Only workloads with one of these words.")] = None,
-    rounds: Annotated[int, typer.Option(help="How often each call is timed.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each call is timed.")] = 5,
 ) -> None:
     """Measure our operators beside NumPy and onnxruntime.
 

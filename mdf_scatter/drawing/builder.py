@@ -16,7 +16,7 @@ from mdf_scatter.drawing.calls import calls, constants_given, tensor_constants
 from mdf_scatter.drawing.inference import PortTypes
 from mdf_scatter.drawing.lowered import Place, value_names
 from mdf_scatter.drawing.outline import Outline
-from mdf_scatter.drawing.passes import gradients
+from mdf_scatter.drawing.passes import Gradients, gradients
 from mdf_scatter.drawing.ports import (
     input_terminal,
     missing_terminal,
@@ -65,6 +65,7 @@ class Builder:
         outline: Outline,
         seen: Seen,
         outer: Mapping[str, Source],
+        root: Gradients,
     ) -> None:
         """Draw a graph.
 
@@ -75,6 +76,7 @@ class Builder:
             outline: Which graphs are drawn inside it.
             seen: Values of a run.
             outer: Values of the enclosing graphs, by name.
+            root: What the model's first graph says of gradients; where they stop inside others, too.
         """
         self.graph = graph
         self.key = key
@@ -83,6 +85,7 @@ class Builder:
         self.seen = seen
         self.outer = outer
         self.gradients = gradients(graph)
+        self.root = root
         self.edges = wiring.incoming(graph)
         self.given = {Place(item.node.id, item.port.id): item.name for item in wiring.graph_inputs(graph)}
         self.final = {Place(item.node.id, item.port.id) for item in wiring.graph_outputs(graph)}
@@ -173,7 +176,7 @@ class Builder:
                 functions=tuple(call.function for call in called),
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
-                rows=tuple(rows(node, held, self.conditions.get(node.id), inner, self.gradients.stop(node))),
+                rows=tuple(rows(node, held, self.conditions.get(node.id), inner, self.root.stop(node))),
                 backward_pass=wiring.backward_pass(node),
             )
         )

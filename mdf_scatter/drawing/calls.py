@@ -15,6 +15,9 @@ from mdf_scatter.drawing.tensor_type import is_array
 from mdf_scatter.drawing.values import full_text
 from mdf_scatter.ops import OPS
 
+SETTINGS = ("reduction", "training", "lda_coeff")
+"""Arguments that decide what a node does to values and gradients."""
+
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _NAMES = re.compile(r"\[[^\W\d]\w*(, [^\W\d]\w*)*\]")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -36,14 +39,25 @@ class Call:
     def __str__(self) -> str:
         """Write the call: `linear(variable0=input_port1, slope, intercept)`."""
         written = (
-            name if name == value else f"{name}={full_text(value)}" for name, value in self.args.items()
+            name if _is_name(value, name) else f"{name}={full_text(value)}"
+            for name, value in self.args.items()
         )
         return f"{self.function}({', '.join(written)})"
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings that the call itself gives, not by a parameter of that name."""
+        return {
+            name: value for name, value in self.args.items() if name in SETTINGS and not _is_name(value, name)
+        }
 
     def is_plain(self, node: Node) -> bool:
         """Tell whether every argument is a port or a parameter of the node, or a list of them."""
         known = names(node)
         return all(isinstance(value, str) and _named(value) <= known for value in self.args.values())
+
+
+def _is_name(value: object, name: str) -> bool:
+    return isinstance(value, str) and value == name
 
 
 def _named(argument: str) -> set[str]:
@@ -55,7 +69,7 @@ def calls(node: Node) -> list[Call]:
     return [
         Call(part.id, part.function, part.args or {})
         for part in (*node.parameters, *node.functions)
-        if part.function
+        if part.function and isinstance(part.function, str)
     ]
 
 

@@ -21,8 +21,9 @@ from mdf_scatter.drawing.markup import short_name
 from mdf_scatter.drawing.outline import outline
 from mdf_scatter.drawing.results import placed
 from mdf_scatter.drawing.scene import Content
-from mdf_scatter.drawing.style import THEMES
-from mdf_scatter.errors import FormatError, InputError, ModelError, listed
+from mdf_scatter.drawing.style import THEMES, require_theme
+from mdf_scatter.errors import FormatError, ModelError, listed
+from mdf_scatter.wiring import require_model
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv")
 
@@ -125,7 +126,7 @@ def draw(
             by `node.port`: small arrays themselves, large ones as shape, least, greatest and NaN.
 
     Raises:
-        ModelError: The model has no graph.
+        ModelError: It is no model, or has no graph.
         InputError: The theme is another one, the depth is negative, or `values` names what is not there.
 
     >>> from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort
@@ -133,10 +134,10 @@ def draw(
     >>> draw(Model("small", graphs=[Graph("g", nodes=[node])])).alt
     'Block diagram of the MDF graph g. Graph input: x. Graph output: y. Wire: x to y.'
     """
+    require_model(model)
     if not model.graphs:
         raise ModelError(f"model {model.id!r} has no graph to draw; expected one")
-    if theme not in THEMES:
-        raise InputError(f"theme is {theme!r}; expected {listed(THEMES)}")
+    require_theme(theme)
     shown = outline(model, depth)
     content = Content(
         outline=shown,

@@ -75,7 +75,7 @@ def with_model(model: Model, path: Path, picture: bytes, *, embed: bool = False)
     form = picture_format(path.suffix.lower())
     side = path.with_suffix(tensors_file.SUFFIX)
     arrays = files.get(side)
-    tensors = "" if arrays is None else f"{side.name} {tensors_file.digest(arrays)}"
+    tensors = "" if arrays is None else f"{side.name} {digest(arrays)}"
     written = form.put(picture, Held(text, digest(text), form.drawing_digest(picture), tensors))
     if len(written) > MAX_FILE:
         raise FormatError(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from mdf_scatter.drawing.blocks import Block, End, Scene, Wire
-from mdf_scatter.drawing.rows import NO_GRADIENT, Row, counted
+from mdf_scatter.drawing.rows import ALWAYS_SHOWN, Row, counted
 
 LONG = 100
 """Graphs of more nodes than this are folded, where no depth is asked for."""
@@ -124,7 +124,7 @@ def _runs(scene: Scene, crossing: set[str]) -> list[list[Block]]:
         for block in scene.blocks
         if block.kind == "node"
         and block.key not in crossing
-        and not any(row.frame or row.name in ("runs when", NO_GRADIENT) for row in block.rows)
+        and not any(row.frame or row.name in ALWAYS_SHOWN for row in block.rows)
     }
     following: dict[str, str] = {}
     for key, block in plain.items():

@@ -94,7 +94,11 @@ def outline(model: Model, depth: int | None) -> Outline:
 
     found: dict[int, list[Inner]] = {}
     for node in (node for graph in model.graphs for node in graph.nodes):
-        called = [part.function for part in (*node.parameters, *node.functions) if part.function in functions]
+        called = [
+            part.function
+            for part in (*node.parameters, *node.functions)
+            if isinstance(part.function, str) and part.function in functions
+        ]
         found[id(node)] = [
             *(inner(node, label, name) for label, name in _references(node)),
             *(Inner("function", functions[name].id, functions[name], here=False) for name in called),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from modeci_mdf.mdf import Graph, Node
+from modeci_mdf.mdf import Graph, Node, OutputPort
 
 from mdf_scatter.wiring import onnx_metadata
 
@@ -29,8 +29,14 @@ class Gradients:
     _stopped: Mapping[str, str] = field(default_factory=dict)
 
     def stop(self, node: Node) -> str:
-        """Return why a node sends no gradient back; nothing where it does."""
-        return self._stopped.get(str(onnx_metadata(node).get("name", node.id)), "")
+        """Return why a node of the graph, or inside it, sends no gradient back; nothing where it does."""
+        training = node.get_parameter("training")
+        if training is not None and training.value is True:
+            # Names of nodes are unique within a graph only.
+            return ""
+        name = onnx_metadata(node).get("name", node.id)
+        first = "" if name or not node.output_ports else _value_name(node.output_ports[0])
+        return self._stopped.get(str(name or first), "")
 
 
 def gradients(graph: Graph) -> Gradients:
@@ -52,6 +58,10 @@ def gradients(graph: Graph) -> Gradients:
         tuple(tuple(map(str, one)) for one in of),
         {str(stop.get("node")): str(stop.get("reason")) for stop in stops},
     )
+
+
+def _value_name(port: OutputPort) -> str:
+    return str(onnx_metadata(port).get("name", port.id))
 
 
 # Metadata is anyone's to write.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from modeci_mdf.mdf import Condition, Graph, Node, Parameter
 
 from mdf_scatter.attributes import graphs_in
-from mdf_scatter.drawing.calls import calls, is_expression, names
+from mdf_scatter.drawing.calls import SETTINGS, calls, is_expression, names
 from mdf_scatter.drawing.outline import Inner
 from mdf_scatter.drawing.style import DtypeClass, dtype_class
 from mdf_scatter.drawing.tensor_type import of_value
@@ -18,6 +18,9 @@ from mdf_scatter.wiring import is_pass_through
 
 NO_GRADIENT = "no gradient"
 """Name of the row that says why a node sends no gradient back."""
+
+ALWAYS_SHOWN = frozenset({"runs when", NO_GRADIENT, *SETTINGS})
+"""Names of rows that no folding may hide."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def rows(
         _expression(call.id, str(call)) for call in called if len(called) > 1 or not call.is_plain(node)
     ]
     known = names(node)
+    for call in called:
+        found += [_given(name, value, known) for name, value in call.settings().items()]
     found += [_expression(f.id, full_text(f.value)) for f in node.functions if f.value is not None]
     for position, port in enumerate(node.output_ports):
         # A function's outputs in their order are no expressions worth a row.

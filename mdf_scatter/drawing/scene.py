@@ -12,6 +12,7 @@ from mdf_scatter.drawing.builder import Builder, Seen, Source
 from mdf_scatter.drawing.fold import folded, without_constants
 from mdf_scatter.drawing.inference import port_types
 from mdf_scatter.drawing.outline import Outline, function_of
+from mdf_scatter.drawing.passes import gradients
 from mdf_scatter.drawing.tensor_type import TensorType, of_value
 
 
@@ -43,7 +44,7 @@ class Content:
     def _scene(self, graph: Graph, key: str, what: str, outer: Mapping[str, Source]) -> Scene:
         seen = self.seen if graph is self.ran else {}
         types = port_types(graph, self.inferred, {place: of_value(array) for place, array in seen.items()})
-        builder = Builder(graph, key, types, self.outline, seen, outer)
+        builder = Builder(graph, key, types, self.outline, seen, outer, gradients(self.ran))
         builder.build()
         visible = {**outer, **builder.named_sources()}
         held = [(node, item) for node in graph.nodes for item in self.outline.inner(node) if item.here]

@@ -11,6 +11,7 @@ from typing import Literal
 
 from mdf_scatter.drawing.tensor_type import TensorType
 from mdf_scatter.dtypes import ALIASES
+from mdf_scatter.errors import InputError, listed
 
 DtypeClass = Literal["float", "int", "bool", "string", "complex", "unknown"]
 
@@ -114,6 +115,17 @@ DARK = Theme(
 )
 
 THEMES = {"light": LIGHT, "dark": DARK}
+
+
+def require_theme(name: str) -> None:
+    """Refuse a name that is no theme's.
+
+    Raises:
+        InputError: It is none.
+    """
+    if name not in THEMES:
+        raise InputError(f"theme is {name!r}; expected {listed(THEMES)}")
+
 
 _PREFIXES: tuple[tuple[str, DtypeClass], ...] = (
     ("float", "float"),

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from mdf_scatter.ops.settings import described, is_wide
+
 INLINE_ELEMENTS = 8
 TOOLTIP_ELEMENTS = 1000
 
@@ -66,4 +68,4 @@ def _text(value: object, digits: int | None, *, quoted: bool = False) -> str:
         return "{" + ", ".join(items) + "}"
     if isinstance(value, (list, tuple, np.ndarray)):
         return "[" + ", ".join(_text(item, digits, quoted=True) for item in value) + "]"
-    return str(value)
+    return described(value) if is_wide(value) else str(value)

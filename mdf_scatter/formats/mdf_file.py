@@ -16,7 +16,8 @@ from mdf_scatter.formats.arrays import shown
 from mdf_scatter.formats.from_tree import model_of
 from mdf_scatter.formats.json_bson import read_bson, read_json, write_bson, write_dense_json, write_json
 from mdf_scatter.formats.picture import SUFFIXES as PICTURE_SUFFIXES
-from mdf_scatter.formats.tensors_file import SUFFIX, digest, encode, is_abandoned, refuse_to_overwrite
+from mdf_scatter.formats.picture import digest
+from mdf_scatter.formats.tensors_file import SUFFIX, encode, is_abandoned, refuse_to_overwrite
 from mdf_scatter.formats.to_tree import (
     TENSORS,
     TreeWriter,

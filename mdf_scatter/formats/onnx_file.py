@@ -10,7 +10,6 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx.external_data_helper import load_external_data_for_tensor
 
-from mdf_scatter.checks import refuse
 from mdf_scatter.errors import FormatError
 from mdf_scatter.formats.arrays import shown
 
@@ -39,7 +38,6 @@ def write(model: Model) -> bytes:
     """
     from mdf_scatter.lower import to_onnx
 
-    refuse(model)
     proto = to_onnx(model)
     try:
         return bytes(proto.SerializeToString())

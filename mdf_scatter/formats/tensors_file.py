@@ -7,7 +7,6 @@ model in the folder relies on it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -20,6 +19,7 @@ from mdf_scatter.dtypes import is_string, name_of
 from mdf_scatter.errors import FormatError
 from mdf_scatter.formats.arrays import Array, Dtype, in_native_order, shown
 from mdf_scatter.formats.picture import SUFFIXES as PICTURE_SUFFIXES
+from mdf_scatter.formats.picture import digest
 
 SUFFIX = ".safetensors"
 MODEL_SUFFIXES = (".json", ".yaml", ".yml", ".bson", *PICTURE_SUFFIXES)
@@ -33,11 +33,6 @@ def encode(arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of a side file that holds these arrays; the same arrays give the same bytes."""
     stored = {key: _stored(array) for key, array in arrays.items()}
     return bytes(safetensors.numpy.save(stored, metadata=_MARK))
-
-
-def digest(data: bytes) -> str:
-    """Return the SHA-256 of a side file, as the model keeps it."""
-    return hashlib.sha256(data).hexdigest()
 
 
 class TensorsFile:

@@ -140,7 +140,7 @@ def gradient_graph(
     if not with_inputs:
         trained = [name for name in trained if name in parameters]
         if asked is None and not trained:
-            raise InputError("the model has no floating-point parameter to train")
+            raise InputError(f"model {model.id!r} has no floating-point parameter to train")
     targets = _chosen("wrt", asked, _sources(graph, parameters), trained)
     if is_fed:
         graph.inputs.extend(value for value in targets.values() if not value.is_graph_input())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -69,7 +71,7 @@ def backward(
         if found is None:
             before, after = _way_back(node, active, targets), _way_on(node, reaching, seeds)
             raise UnsupportedError(_without_rule(node, before, after))
-        coefficient = float(json.loads(node.metadata_props.get(LDA_COEFF, "1")))
+        coefficient = _coefficient(node)
         for at, (value, gradient) in enumerate(zip(inputs, found(call), strict=False)):
             if at not in wanted or value is None or gradient is None:
                 continue
@@ -106,8 +108,41 @@ def through_others(call: Call, write: Callable[[], Sequence[ir.Value]]) -> list[
 
 
 def is_stopped(node: ir.Node) -> bool:
-    """Tell whether a node lets no gradient pass, because its `training` is false."""
-    return json.loads(node.metadata_props.get(TRAINING, "true")) is False
+    """Tell whether a node lets no gradient pass, because its `training` is false.
+
+    Raises:
+        UnsupportedError: That is known only when the model runs.
+    """
+    said = _setting(node, TRAINING, default=True)
+    if said not in (True, False):
+        raise UnsupportedError(_open_setting(node, "training", said, "true or false"))
+    return not said
+
+
+def _coefficient(node: ir.Node) -> float:
+    """Return what a node multiplies by what it sends back."""
+    said = _setting(node, LDA_COEFF, default=1.0)
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said):
+        raise UnsupportedError(_open_setting(node, "lda_coeff", said, "a finite number"))
+    return float(said)
+
+
+def _setting(node: ir.Node, key: str, default: bool | float) -> Any:
+    text = node.metadata_props.get(key)
+    if text is None:
+        return default
+    try:
+        return json.loads(text)
+    except ValueError:
+        # Metadata is anyone's to write.
+        return text
+
+
+def _open_setting(node: ir.Node, name: str, said: object, expected: str) -> str:
+    return (
+        f"{node.op_type} {node_name(node)!r}: {name} is {said!r}, and a gradient graph is built before"
+        f" anything runs; expected {expected} that stands in the model"
+    )
 
 
 def has_gradient(value: ir.Value) -> bool:

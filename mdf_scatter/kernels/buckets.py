@@ -27,8 +27,8 @@ from mdf_scatter.kernels.threads import PIECES, parts_for
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
 
-BEYOND = 1 << 22
-"""Bytes of a result from which on it is beyond the cache."""
+BEYOND, BEYOND_HALVES = 1 << 22, 1 << 19
+"""Bytes of a result from which on it is beyond the cache; of halves, as room for float32 is beside it."""
 
 SHIFT = 16
 """Elements of a bucket, as a power of two: their places in it take 2 bytes."""
@@ -76,13 +76,16 @@ def rows_of(size: int, count: int, span: int) -> Frame:
     return Frame(size, 1, np.zeros(1, np.int64), np.empty(0, np.int64), 1, count, span)
 
 
-def suits(out: Array, indices: Array, updates: Array, span: int = 1, spread: int | None = None) -> bool:
+def suits(
+    out: Array, indices: Array, updates: Array, reduction: str, span: int = 1, spread: int | None = None
+) -> bool:
     """Tell whether a call is for buckets: whether updates are short, many, and go far.
 
     Args:
         out: As for `scatter`, as the two below.
         indices: One for each `span` updates.
         updates: Of any shape.
+        reduction: As for `scatter`.
         span: Elements of a row.
         spread: Elements among which those are that indices near each other name; None for all there are.
     """
@@ -90,7 +93,8 @@ def suits(out: Array, indices: Array, updates: Array, span: int = 1, spread: int
         return False
     buckets = _count(out, span)
     nbytes = out.nbytes if spread is None else spread * out.itemsize
-    is_beyond = nbytes >= BEYOND and buckets <= MANY and updates.size >= FEW * buckets * span
+    least = BEYOND_HALVES if out.dtype in HALVES and reduction != "none" else BEYOND
+    is_beyond = nbytes >= least and buckets <= MANY and updates.size >= FEW * buckets * span
     is_known = is_movable(out.dtype) and indices.dtype in (np.int64, np.int32)
     return is_beyond and is_known and is_large(updates.size, out, indices, updates)
 

@@ -31,6 +31,9 @@ from mdf_scatter.kernels.machine import run
 from mdf_scatter.kernels.memory import LEAST, empty, is_kept, room, scratch
 from mdf_scatter.kernels.threads import PIECES, in_parts, parts_for
 
+DENSE = 16
+"""Elements to an update up to which all of them are widened, and not those alone that an update meets."""
+
 WIDE = 512
 """Bytes of a row from which on a thread passes over those of others without waiting for them."""
 
@@ -183,9 +186,13 @@ def _scatter(out: Array, data: Array | None, rows: Rows, updates: Array, reducti
     if is_half and out.shape[1] > 1 and is_large(updates.size, out, rows, updates):
         _reduce_halves(out, data, rows, updates, reduction)
         return
-    if buckets.suits(out, rows, updates, out.shape[1]):
+    if buckets.suits(out, rows, updates, reduction, out.shape[1]):
         frame = buckets.rows_of(len(out), len(rows), out.shape[1])
         buckets.scatter(out, data, rows, updates, reduction, frame)
+        return
+    is_dense = out.size <= DENSE * updates.size
+    if is_half and out.shape[1] == 1 and is_dense and is_large(updates.size, out, rows, updates):
+        _reduce_half_elements(out, data, rows, updates, reduction)
         return
     if data is not None:
         _start(out, data)
@@ -232,6 +239,13 @@ def _reduce_halves(out: Array, data: Array | None, rows: Rows, updates: Array, r
         return (*tables, starts, order, *room((width, np.float32), (width, np.uint16)), nothing, *settings)
 
     run_in_parts("rows.reduce_half_rows", arguments, height, parts_for(out.nbytes, PIECES))
+
+
+def _reduce_half_elements(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
+    """Reduce elements of float16 or bfloat16, which are within the cache, in float32."""
+    tables = [bits(flat(table)) for table in (out, out if data is None else data, updates)]
+    (wide,) = room((out.size, np.float32))
+    run("halves.reduce_elements", *tables, rows, wide, int(out.dtype == BFLOAT16), CODES[reduction])
 
 
 def _push(out: Array, rows: Rows, updates: Array, reduction: str) -> None:

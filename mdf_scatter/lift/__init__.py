@@ -40,9 +40,14 @@ def from_onnx(proto: onnx.ModelProto) -> Model:
         it back with the same operators, attributes, initializers, names and operator sets.
 
     Raises:
-        FormatError: The model is not one that ONNX can mean.
+        FormatError: It is no ONNX model, or not one that ONNX can mean.
         UnsupportedError: A part of it cannot be held in MDF; the message names it.
     """
+    if not isinstance(proto, onnx.ModelProto):
+        raise FormatError(
+            f"the ONNX model is of type {type(proto).__name__}; expected an onnx.ModelProto:"
+            " mdf_scatter.load reads a model from a file, onnx.load_from_string one from bytes"
+        )
     imports = {_domain(entry.domain): entry.version for entry in proto.opset_import}
     if not proto.HasField("graph") or not imports:
         missing = "graph" if not proto.HasField("graph") else "operator set"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from mdf_scatter.lift.attributes import sparse_value
 from mdf_scatter.lift.nodes import arguments, lifted_node
 from mdf_scatter.lift.scoping import captured_by, first_uses
 from mdf_scatter.lift.sources import Infos, Source, Waiting, function_source
-from mdf_scatter.lift.values import constant_of, declared, documented, keep, properties, safe_id
+from mdf_scatter.lift.values import constant_of, declared, documented, keep, own_metadata, properties, safe_id
 from mdf_scatter.lower.functions import METADATA
 from mdf_scatter.names import Names
 from mdf_scatter.signatures import Signature, signature
@@ -85,8 +84,9 @@ class _GraphLifting:
         self._made = made
         body = [self._node(node) for node in source.node]
         graph = Graph(id=self._source.id, nodes=nodes + self._outer + body, edges=self._edges())
-        text = next((e.value for e in source.metadata_props if e.key == METADATA + "metadata"), None)
-        graph.metadata = (json.loads(text) if text else {}) | {"onnx": self._metadata()}
+        key = METADATA + "metadata"
+        text = next((entry.value for entry in source.metadata_props if entry.key == key), None)
+        graph.metadata = (own_metadata(key, text, dict) if text else {}) | {"onnx": self._metadata()}
         return self._with_order(graph)
 
     def _metadata(self) -> dict[str, Any]:

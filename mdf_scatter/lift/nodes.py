@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from modeci_mdf.mdf import Function, Node, Parameter
 
 from mdf_scatter.errors import FormatError, UnsupportedError
 from mdf_scatter.lift.attributes import GraphId, parameter
-from mdf_scatter.lift.values import documented, safe_id
+from mdf_scatter.lift.values import documented, own_metadata, safe_id
 from mdf_scatter.lower.functions import CARRIED, METADATA, POSITIONAL
 from mdf_scatter.names import Names
 from mdf_scatter.ops import OPS
@@ -112,10 +111,11 @@ def lifted_node(
     props = kept.pop("metadata_props", {})
     for name in CARRIED:
         if (text := props.pop(METADATA + name, None)) is not None:
-            node.parameters.append(Parameter(id=name, value=json.loads(text)))
+            node.parameters.append(Parameter(id=name, value=own_metadata(METADATA + name, text)))
             if name != "specified_outputs_name":
                 args[name] = name
-    user = json.loads(props.pop(METADATA + "metadata", "{}"))
+    key = METADATA + "metadata"
+    user = own_metadata(key, props.pop(key, "{}"), dict)
     if props:
         kept["metadata_props"] = props
     kept |= _shape_of_call(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 from typing import Any
@@ -11,6 +12,8 @@ import onnx
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 from modeci_mdf.mdf import InputPort, OutputPort
 
+from mdf_scatter.errors import FormatError
+from mdf_scatter.expressions import shorten
 from mdf_scatter.onnx_types import element_name, sizes_of, type_proto_of, type_text_of
 from mdf_scatter.tensors import array_of_proto
 from mdf_scatter.wiring import onnx_metadata
@@ -20,6 +23,23 @@ def properties(part: Any) -> dict[str, Any]:
     """Return the `metadata_props` of a part of an ONNX model, under that key; nothing where it has none."""
     props = {entry.key: entry.value for entry in part.metadata_props}
     return {"metadata_props": props} if props else {}
+
+
+def own_metadata(key: str, text: str, kind: type = object) -> Any:
+    """Return what this package wrote into a text of `metadata_props`, which is anyone's to write.
+
+    Raises:
+        FormatError: The text is no JSON, or none of that kind.
+    """
+    expected = "a mapping" if kind is dict else "a value"
+    wrong = FormatError(f"metadata {key!r} is {shorten(text)!r}; expected {expected} in JSON")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise wrong from error
+    if not isinstance(found, kind):
+        raise wrong
+    return found
 
 
 def documented(part: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from modeci_mdf.mdf import Graph, Model
 
+from mdf_scatter.checks import refuse
 from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.evaluation import Evaluation, Key
@@ -123,8 +124,9 @@ def to_onnx(model: Model, *, opset: int | None = None) -> onnx.ModelProto:
 
     Raises:
         UnsupportedError: Something has no form in ONNX, or none in this opset; the message names it.
-        ModelError: The model has no graph.
+        ModelError: `check` finds an error in the model.
     """
+    refuse(model)
     lowered = lower(model)
     with_int64_indices(lowered)
     for kind, values in (("input", lowered.graph.inputs), ("output", lowered.graph.outputs)):

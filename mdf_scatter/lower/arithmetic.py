@@ -223,14 +223,14 @@ def select(a: Arithmetic, condition: Operand, left: Operand, right: Operand) -> 
         return a.folded(np.where, [condition, left, right])
     try:
         dtype = np.where(True, sample(left), sample(right)).dtype
-    except TypeError as error:
+        # Python integers that are out of range wrap around here, and only here.
+        sides = [
+            a.builder.materialise(side, dtype) if isinstance(side, Literal) else a.cast(side, dtype)
+            for side in (left, right)
+        ]
+    except (TypeError, OverflowError) as error:
         raise UnsupportedError(f"{a.name}: {error}") from error
     mask = a.cast(a.value(condition), _BOOL)
-    # Python integers that are out of range wrap around here, and only here.
-    sides = [
-        a.builder.materialise(side, dtype) if isinstance(side, Literal) else a.cast(side, dtype)
-        for side in (left, right)
-    ]
     return a.op("Where", mask, *sides)
 
 

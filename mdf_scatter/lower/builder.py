@@ -62,6 +62,7 @@ class Builder:
         sparse: The initializers that are sparse, and what they hold.
         subgraph: Gives the graph that an id in the model stands for, with this one around it.
         trusts_types: Whether the types that ports declare need no inference beside them.
+        is_lifted: Whether the graph was lifted from ONNX, and its operators mean what they mean there.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Builder:
         self.sparse: list[tuple[ir.Value, Mapping[str, Any]]] = []
         self.functions = functions
         self.subgraph: Callable[[str], ir.Graph] | None = None
-        self.trusts_types = False
+        self.trusts_types = self.is_lifted = False
         self._outer = outer
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         self._taken = Names()

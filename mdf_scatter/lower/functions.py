@@ -23,7 +23,7 @@ from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import HELD, Builder, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
-from mdf_scatter.lower.plain import as_tensor, dtype_beside, is_plain
+from mdf_scatter.lower.plain import as_mdf_gives, as_tensor, dtype_beside, is_plain
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.plain import of_one_dtype
 from mdf_scatter.signatures import Signature, signature
@@ -94,7 +94,9 @@ def _family(builder: Builder, call: Call, op: Op) -> ir.Value:
     written = [name for name in call.given if name in known]
     given = {name: call.option(name) for name in dict.fromkeys((*written, *known))}
     given = {name: value for name, value in given.items() if value is not None}
-    attributes = {name: _referred(name, value) for name, value in given.items() if name in op.attributes}
+    attributes = {
+        name: _referred(call, name, value) for name, value in given.items() if name in op.attributes
+    }
     emit = _Emit(builder, call)
     if op.onnx_form is None:
         while inputs[-1] is None:
@@ -107,14 +109,25 @@ def _family(builder: Builder, call: Call, op: Op) -> ir.Value:
         # The order in which they stand is that of the file, not that of the operator's table.
         if node is not None and name in node.attributes:
             node.attributes[name] = node.attributes.pop(name)
-    carried = {METADATA + name: json.dumps(given[name]) for name in CARRIED if name in given}
+    carried = {METADATA + name: _written(given[name]) for name in CARRIED if name in given}
     return emit.finish(result, call.metadata_props | carried)
 
 
-def _referred(name: str, value: Any) -> Any:
+def _written(value: Any) -> str:
+    return json.dumps(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value, default=str)
+
+
+def _referred(call: Call, name: str, value: Any) -> Any:
     """Return an attribute's value, or what stands for one that the function around decides."""
-    if not is_reference(value):
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, (str, int, np.integer, np.bool_)):
         return value
+    if not is_reference(value):
+        raise UnsupportedError(
+            f"{call.where}: attribute {name!r} is of type {type(value).__name__};"
+            " expected a text or an integer"
+        )
     kind = {"reduction": ir.AttributeType.STRING, "mode": ir.AttributeType.STRING}
     return attribute(name, value, kind.get(name, ir.AttributeType.INT))
 
@@ -201,7 +214,7 @@ def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Va
                 f"{call.where}: {call.function} is not in opset {opset} of domain {domain!r}"
             )
         builder.opset_imports.setdefault(domain, 1)
-    formal = _formal(call, known)
+    formal = _formal(builder, call, op_type, known)
     kinds = {
         kind: value.dtype
         for kind, value in formal
@@ -225,10 +238,16 @@ def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Va
     )
 
 
-def _formal(call: Call, known: Signature | None) -> list[tuple[str, Operand | None]]:
+def _formal(
+    builder: Builder, call: Call, op_type: str, known: Signature | None
+) -> list[tuple[str, Operand | None]]:
     """Return what is given for each input, and what inputs of one type share."""
     if known is not None and not any(map(_position, call.given)):
-        return [(part.type_str, value) for part in known.inputs for value in _flat(call.argument(part.name))]
+        return [
+            (part.type_str, value)
+            for part in known.inputs
+            for value in as_mdf_gives(builder, op_type, part.name, _flat(call.argument(part.name)))
+        ]
     places = {int(match[1]): name for name in call.given if (match := _position(name))}
     found: list[tuple[str, Operand | None]] = []
     for place in range(max(places, default=-1) + 1):

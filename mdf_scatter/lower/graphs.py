@@ -72,7 +72,7 @@ def lower_graph(
     if conditions is not None and (conditions.node_specific or conditions.termination):
         raise UnsupportedError(f"graph {graph.id!r} has scheduling conditions, which ONNX has no form for")
     builder = Builder(opset_imports, outer=outer, functions=graphs.functions)
-    lifted = "opset" in onnx_metadata(graph)
+    lifted = builder.is_lifted = "opset" in onnx_metadata(graph)
     has_types = outer is None and not graphs.is_function(graph)
 
     def subgraph(graph_id: str) -> ir.Graph:
@@ -243,7 +243,8 @@ def _input(builder: Builder, item: GraphInput, types: TypeOf, *, must_have_type:
         shape = shape if sizes is None else sizes
     elif dtype is None and default is not None:
         dtype = np.asarray(default).dtype
-    if dtype is None and (value := typed_value(item.name, port)) is not None:
+    is_open = dtype is None or (default is None and item.name not in types)
+    if is_open and (value := typed_value(item.name, port)) is not None:
         return value
     if dtype is None and not must_have_type:
         return ir.val(item.name, shape=shape)

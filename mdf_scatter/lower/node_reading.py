@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from modeci_mdf.mdf import Node
 
 from mdf_scatter import expressions
@@ -17,6 +18,9 @@ from mdf_scatter.lower.builder import Builder, Literal, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
 from mdf_scatter.lower.reductions import stacked
 from mdf_scatter.lower.stateful import conditions_of, is_number
+from mdf_scatter.ops import OPS
+from mdf_scatter.ops.settings import WIDEST, described, is_wide
+from mdf_scatter.signatures import schema_of
 from mdf_scatter.wiring import onnx_metadata
 
 Read = Callable[[str], list[Operand]]
@@ -48,10 +52,21 @@ class NodeReading:
         part = self._functions.get(name) or self._parameters.get(name)
         return part is not None and part.function is not None
 
+    def _results(self, name: str) -> tuple[int, int]:
+        """Return how many results what a name stands for has to have, and how many it may have."""
+        part = self._functions.get(name) or self._parameters.get(name)
+        domain, _, op_type = str(part and part.function).rpartition("::")
+        if domain != "onnx" or op_type in OPS or self._builder.is_lifted:
+            return 1, 1
+        schema = schema_of(op_type, "", self._builder.opset_imports.get(""))
+        return (1, 1) if schema is None else (schema.min_output, len(schema.outputs))
+
     def _expressions(self, read: Read) -> ExpressionLowering:
         def resolve(name: str) -> Operand | list[Operand]:
             values = read(name)
-            return values if len(values) != 1 and self._is_call(name) else self._merged(values, name, name)
+            if (len(values) != 1 and self._is_call(name)) or self._results(name)[1] > 1:
+                return values
+            return self._merged(values, name, name)
 
         return ExpressionLowering(self._builder, resolve, self._node.id)
 
@@ -62,11 +77,13 @@ class NodeReading:
         if isinstance(value, list):
             if value and all(isinstance(part, str) and self._knows(part) for part in value):
                 return [operand for part in value for operand in read(part)]
-            array = np.array(value)
-            text = array.astype(object) if array.dtype.kind == "U" else array
-            return [Literal(text, listed=True, name=f"{self._node.id}.{name}")]
+            return [Literal(self._array(value, name), listed=True, name=f"{self._node.id}.{name}")]
         if isinstance(value, str):
             return self._of_text(value, name, read)
+        if is_wide(value):
+            raise UnsupportedError(
+                f"{self._where()}: {name!r} is {described(value)}; ONNX has no more than {WIDEST}"
+            )
         if isinstance(value, (bool, int, float, complex, np.generic)):
             return [Literal(value, name=f"{self._node.id}.{name}")]
         if is_sparse(value):
@@ -75,6 +92,18 @@ class NodeReading:
             f"{self._where()}: {name!r} is {type(value).__name__}; "
             "expected a number, array, name or expression"
         )
+
+    def _array(self, value: list[Any], name: str) -> npt.NDArray[Any]:
+        try:
+            array = np.array(value)
+        except ValueError as error:
+            raise UnsupportedError(f"{self._where()}: {name!r} is uneven; expected a tensor") from error
+        if array.dtype.kind not in "biufcU":
+            raise UnsupportedError(
+                f"{self._where()}: {name!r} holds more than numbers of at most {WIDEST} bits, or than texts;"
+                " ONNX has no form for it"
+            )
+        return array.astype(object) if array.dtype.kind == "U" else array
 
     def _of_text(self, text: str, name: str, read: Read) -> list[Operand]:
         if self._knows(text):

@@ -273,7 +273,7 @@ class NodeLowering(NodeReading):
                 where=self._where(function),
                 name=name if sole else f"{name}.{result}",
                 given=tuple(given),
-                outputs=self._used.get(result, 1),
+                outputs=max(self._used.get(result, 1), self._results(result)[0]),
                 argument=argument,
                 option=option,
                 metadata_props=_metadata_props(self._node) if sole else {},

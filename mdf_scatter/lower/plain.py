@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,17 @@ import onnx_ir as ir
 from mdf_scatter.lower.arithmetic import dtype_of, is_weak
 from mdf_scatter.lower.builder import HELD, WEAK, Builder, Literal, Operand
 from mdf_scatter.ops.plain import fitted
+
+_SCALARS = {
+    "Clip": ("min", "max"),
+    "CumSum": ("axis",),
+    "Dropout": ("ratio", "training_mode"),
+    "OneHot": ("depth",),
+    "Pad": ("constant_value",),
+    "Range": ("start", "limit", "delta"),
+    "Trilu": ("k",),
+}
+"""Inputs of ONNX's operators that are to be scalars."""
 
 
 def is_plain(operand: Operand) -> bool:
@@ -47,3 +58,31 @@ def as_tensor(builder: Builder, operand: Operand, dtype: np.dtype[Any] | None, n
     else:
         fits = np.can_cast(dtype_of(operand), dtype, "same_kind")
     return builder.cast(operand, dtype, name) if fits else operand
+
+
+def as_mdf_gives(
+    builder: Builder, op_type: str, name: str, operands: Iterable[Operand | None]
+) -> list[Operand | None]:
+    """Return what an input of an `onnx::` function is given: for MDF's engine a number is an array of one.
+
+    Args:
+        builder: Where nodes go.
+        op_type: The operator.
+        name: The input.
+        operands: What the file gives for it.
+    """
+    if builder.is_lifted or name in _SCALARS.get(op_type, ()):
+        return list(operands)
+    return [_array_of_one(builder, operand, op_type) for operand in operands]
+
+
+def _array_of_one(builder: Builder, operand: Operand | None, op_type: str) -> Operand | None:
+    if isinstance(operand, Literal):
+        is_number = type(operand.value) in (int, float)
+        return Literal(np.array([operand.value]), True, operand.name) if is_number else operand
+    if operand is None or operand.meta.get(WEAK) not in (int, float):
+        return operand
+    sizes = builder.constant(np.array([1]), f"{op_type}.one")
+    array = builder.op("Reshape", [operand, sizes], name=f"{op_type}.array")[0]
+    array.meta.update(operand.meta)
+    return array

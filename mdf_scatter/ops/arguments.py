@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of
-from mdf_scatter.errors import OperatorError, did_you_mean, listed
+from mdf_scatter.dtypes import NARROW, STANDARD, is_string, name_of, type_name
+from mdf_scatter.errors import OperatorError, listed
 from mdf_scatter.kernels import REDUCTIONS, WIDE_REDUCTIONS
 from mdf_scatter.kernels.indices import number_rows
+from mdf_scatter.ops.settings import WIDEST, described, is_wide, meant
 
 Array = npt.NDArray[Any]
 
@@ -60,10 +60,11 @@ def read_indices(op: str, value: Any, argument: str = "indices") -> Array:
     if isinstance(value, (list, tuple)) and not indices.size:
         return indices.astype(np.int64)
     if indices.dtype.kind not in "iu":
-        name = name_of(indices.dtype)
+        name = type_name(indices.dtype)
         if name in NARROW_INTEGERS:
             return indices.astype(np.int64)
-        name = "object" if name == "string" else name
+        if indices.dtype.kind == "O":
+            name = "object"
         raise OperatorError(op, f"{argument} has dtype {name}; expected an integer dtype, such as int64")
     return indices
 
@@ -77,28 +78,15 @@ def read_like(op: str, name: str, value: Any, like: str, other: Array) -> Array:
     if isinstance(value, (list, tuple)) and not array.size:
         return array.astype(other.dtype)
     if array.dtype != other.dtype and not (is_string(array.dtype) and is_string(other.dtype)):
+        for argument, found in ((like, other), (name, array)):
+            if found.dtype.kind == "O":
+                read_text(op, argument, found)  # objects may be no strings, and that is what is wrong then
         raise OperatorError(
             op,
-            f"{name} has dtype {name_of(array.dtype)} and {like} has {name_of(other.dtype)};"
+            f"{name} has dtype {type_name(array.dtype)} and {like} has {type_name(other.dtype)};"
             " expected the same dtype: cast one of them first, with astype",
         )
     return array
-
-
-def read_integer(op: str, name: str, value: Any) -> int:
-    """Return an attribute that is an integer."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        written = " ".join(repr(value).split())  # an array's is of several lines
-        raise OperatorError(op, f"{name} is {written}; expected an integer")
-    return int(value)
-
-
-def read_axis(op: str, value: Any, name: str, rank: int) -> int:
-    """Return the attribute `axis`, counted from the start, of an argument `name` of some rank >= 1."""
-    axis = read_integer(op, "axis", value)
-    if not -rank <= axis < rank:
-        raise OperatorError(op, f"axis is {axis}; expected {-rank}..{rank - 1}, as {name} has rank {rank}")
-    return axis % rank
 
 
 def check_choice(op: str, name: str, value: Any, choices: Sequence[str]) -> None:
@@ -108,30 +96,8 @@ def check_choice(op: str, name: str, value: Any, choices: Sequence[str]) -> None
         raise OperatorError(op, f"{name} is of type {kind}; expected the text {listed(choices)}")
     if value not in choices:
         raise OperatorError(
-            op, f"{name} is {str(value)!r}; expected {listed(choices)}{did_you_mean(value, choices)}"
+            op, f"{name} is {described(str(value))}; expected {listed(choices)}{meant(value, choices)}"
         )
-
-
-def check_training(op: str, value: Any) -> None:
-    """Check that a node's `training` is true or false."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise OperatorError(op, f"training is {value!r}; expected True or False")
-
-
-def check_lda_coeff(op: str, value: Any) -> None:
-    """Check that a node's `lda_coeff` is a finite number."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not is_number or not math.isfinite(value):
-        raise OperatorError(op, f"lda_coeff is {value!r}; expected a finite number")
-
-
-def check_outputs_name(op: str, value: Any) -> None:
-    """Check that a node's `specified_outputs_name` is None, or a list of one name."""
-    if value is None:
-        return
-    is_list = isinstance(value, (list, tuple)) and len(value) == 1
-    if not is_list or not isinstance(value[0], str) or not value[0]:
-        raise OperatorError(op, f"specified_outputs_name is {value!r}; expected one name, for the one output")
 
 
 def check_dtype(op: str, name: str, array: Array, known: Sequence[str] = KNOWN) -> None:
@@ -141,10 +107,10 @@ def check_dtype(op: str, name: str, array: Array, known: Sequence[str] = KNOWN) 
 
 
 def _type_name(array: Array) -> str:
-    return "string" if is_string(array.dtype) else _cached_name(array.dtype)
+    return _cached_name(array.dtype)
 
 
-_cached_name = cache(name_of)  # NumPy makes the name anew each time, which takes as long as a small call
+_cached_name = cache(type_name)  # NumPy makes the name anew each time, which takes as long as a small call
 
 
 def check_reduction(op: str, reduction: Any, data: Array, choices: Sequence[str] = REDUCTIONS) -> None:
@@ -285,15 +251,20 @@ def _out_of_range(name: str, indices: Array, place: tuple[int, ...], of: str, ax
 def read_text(op: str, name: str, array: Array) -> Array:
     """Return an array of strings of any kind as a new array of `str` objects."""
     text = np.array(array, dtype=object, order="C")
-    for position, value in enumerate(text.flat):
-        if not isinstance(value, str):
-            place = ", ".join(str(number) for number in np.unravel_index(position, text.shape))
-            raise OperatorError(
-                op,
-                f"{name}[{place}] is of type {type(value).__name__};"
-                " expected str, all that an array of strings may hold",
-            )
-    return text
+    foreign = [place for place, value in enumerate(text.flat) if not isinstance(value, str)]
+    if not foreign:
+        return text
+    # NumPy makes objects of numbers among which one is too wide for its integers.
+    wide = next((place for place in foreign if is_wide(text.flat[place])), None)
+    place = foreign[0] if wide is None else wide
+    value = text.flat[place]
+    where = f"{name}[{', '.join(str(number) for number in np.unravel_index(place, text.shape))}]"
+    if wide is not None:
+        raise OperatorError(op, f"{where} is {described(value)}; expected {WIDEST} or fewer")
+    raise OperatorError(
+        op,
+        f"{where} is of type {type(value).__name__}; expected str, all that an array of strings may hold",
+    )
 
 
 def write_text(op: str, text: Array, data: Array, out: Array | None) -> Array:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdf_scatter.errors import OperatorError
 from mdf_scatter.kernels.rows import gather_rows
-from mdf_scatter.ops.arguments import read_gathered, read_indices, read_integer, resolve_rows
+from mdf_scatter.ops.arguments import read_gathered, read_indices, resolve_rows
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
-from mdf_scatter.ops.rows import Names, check_index
+from mdf_scatter.ops.rows import MOST_AXES, Names, check_index
+from mdf_scatter.ops.settings import read_integer
 from mdf_scatter.ops.small import gather_small
 from mdf_scatter.ops.vjp import gather_pullback
 
@@ -83,8 +85,13 @@ def _read(
     if batch_dims and rows.size:
         by_batch = rows.reshape(math.prod(batch), -1)
         by_batch += np.arange(len(by_batch))[:, np.newaxis] * math.prod(indexed)
-    row_shape = (math.prod(batch + indexed), math.prod(slice_))
-    return rows, row_shape, indices.shape[:-1] + slice_
+    row_shape, shape = (math.prod(batch + indexed), math.prod(slice_)), indices.shape[:-1] + slice_
+    if len(shape) > MOST_AXES:
+        raise OperatorError(
+            NAME,
+            f"the result would have rank {len(shape)}; expected {MOST_AXES} at most, as NumPy has no more",
+        )
+    return rows, row_shape, shape
 
 
 _SQUARE = np.array([[0, 1], [2, 3]], np.int32)

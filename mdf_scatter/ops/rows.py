@@ -26,6 +26,9 @@ from mdf_scatter.ops.arguments import (
 
 Array = npt.NDArray[Any]
 
+MOST_AXES = 64
+"""Axes of an array at most: NumPy's limit."""
+
 
 @dataclass(frozen=True)
 class Names:
@@ -68,7 +71,7 @@ def scatter_slices(
     """
     indices, width, terms = _read_shapes(names, data, indices, updates)
     is_plain = width and indices.shape[-1] == 1 and reduction != "mean" and include_self
-    if is_plain and buckets.suits(data, indices, terms, width):
+    if is_plain and buckets.suits(data, indices, terms, reduction, width):
         frame = buckets.rows_of(len(data), indices.size, width)
         result = scatter_far(names.op, data, indices, terms, reduction, frame, out)
         if result is not None:

@@ -17,7 +17,6 @@ from mdf_scatter.ops.arguments import (
     check_out,
     check_reduction,
     read_array,
-    read_axis,
     read_indices,
     read_like,
 )
@@ -26,6 +25,7 @@ from mdf_scatter.ops.onnx_forms import scatter_form
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, scatter, scatter_far, written
 from mdf_scatter.ops.scatter_nd import WIDE_ATTRIBUTES, check_wide_reduction
+from mdf_scatter.ops.settings import read_axis
 from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import scatter_pullback
 
@@ -139,7 +139,7 @@ def _scatter(
     indices, updates, axis = _read(data, indices, updates, axis)
     is_wide = reduction == "mean" or not include_self
     spread = math.prod(data.shape[axis:])
-    if not is_wide and buckets.suits(data, indices, updates, spread=spread):
+    if not is_wide and buckets.suits(data, indices, updates, reduction, spread=spread):
         frame = frame_of(indices.shape, data.shape, axis)
         result = scatter_far(NAME, data, indices, updates, reduction, frame, out)
         if result is not None:

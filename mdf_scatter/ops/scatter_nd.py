@@ -15,6 +15,7 @@ from mdf_scatter.ops.arguments import check_choice, check_dtype, check_reduction
 from mdf_scatter.ops.onnx_forms import scatter_form
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
+from mdf_scatter.ops.settings import described
 from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import scatter_pullback
 
@@ -122,8 +123,7 @@ def check_wide_reduction(op: str, reduction: Any, include_self: Any, data: npt.N
     """Check what nodes and functions have beyond ONNX: the reduction "mean", and `include_self`."""
     check_choice(op, "reduction", reduction, WIDE_REDUCTIONS)
     if not isinstance(include_self, (bool, np.bool_)):
-        written = " ".join(repr(include_self).split())  # an array's is of several lines
-        raise OperatorError(op, f"include_self is {written}; expected True or False")
+        raise OperatorError(op, f"include_self is {described(include_self)}; expected True or False")
     if reduction != "mean":
         check_reduction(op, reduction, data, WIDE_REDUCTIONS)
         return
@@ -241,7 +241,8 @@ CASES = (
         "unknown reduction",
         (_RAMP, _TWICE, _THREE),
         {"reduction": "sum"},
-        error="ScatterND: reduction is 'sum'; expected 'none', 'add', 'mul', 'max' or 'min'",
+        error="ScatterND: reduction is 'sum'; expected 'none', 'add', 'mul', 'max' or 'min'; "
+        "did you mean 'add'?",
     ),
     Case(
         "no order",

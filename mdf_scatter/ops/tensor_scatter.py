@@ -15,12 +15,12 @@ from mdf_scatter.ops.arguments import (
     check_dtype,
     check_out,
     read_array,
-    read_axis,
     read_indices,
     read_like,
 )
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op, row_shape
 from mdf_scatter.ops.rows import Names, scatter
+from mdf_scatter.ops.settings import read_axis
 from mdf_scatter.ops.vjp import scatter_pullback
 
 NAME = "TensorScatter"

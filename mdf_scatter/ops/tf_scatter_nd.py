@@ -13,7 +13,7 @@ from mdf_scatter.kernels.large import zeros
 from mdf_scatter.kernels.rows import added_rows
 from mdf_scatter.ops.arguments import check_dtype, read_array, read_indices
 from mdf_scatter.ops.op import Case, Emit, Op, Pullback, add_op
-from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
+from mdf_scatter.ops.rows import MOST_AXES, Names, read_slices, scatter_slices
 from mdf_scatter.ops.vjp import zeros_pullback
 
 NAME = "tf::scatter_nd"
@@ -87,6 +87,10 @@ def _read_shape(value: npt.ArrayLike) -> tuple[int, ...]:
         raise OperatorError(
             NAME,
             f"shape has shape {shape.shape}; expected one axis, with a size of the result, or more, on it",
+        )
+    if len(shape) > MOST_AXES:
+        raise OperatorError(
+            NAME, f"shape has {len(shape)} sizes; expected {MOST_AXES} at most, as NumPy has no more axes"
         )
     sizes = tuple(int(size) for size in shape)
     for axis, size in enumerate(sizes):

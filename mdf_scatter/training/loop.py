@@ -96,7 +96,7 @@ def fit(
     if not batches:
         raise InputError("data has no batches; expected one or more")
     places = parameters_of(model)
-    names = _to_train(places, wrt)
+    names = _to_train(model, places, wrt)
     left_open = [item for item in graph_inputs(sole_graph(model)) if leaves_open(item)]
     first = {item.name: np.asarray(batches[0][item.name]) for item in left_open if item.name in batches[0]}
     types = types_of(left_open, first)
@@ -142,17 +142,19 @@ def _trained(
     return losses, float(last), current
 
 
-def _to_train(places: Places, wrt: str | Sequence[str] | None) -> list[str] | None:
+def _to_train(model: Model, places: Places, wrt: str | Sequence[str] | None) -> list[str] | None:
     """Return the names that are given, if they are right; None where the gradient graph is to choose."""
     names = [wrt] if isinstance(wrt, str) else list(wrt or ())
     if wrt is None and any(is_trained(places, name) for name in places):
         return None
     if not names:
-        raise InputError("the model has no floating-point parameter to train")
+        raise InputError(f"model {model.id!r} has no floating-point parameter to train")
     for name in names:
         if name not in places:
             known = f"expected floating-point parameters: {listed(places)}" if places else "it has none"
-            raise InputError(f"wrt has {name!r}, which is no floating-point parameter of the model; {known}")
+            raise InputError(
+                f"wrt has {name!r}, which is no floating-point parameter of model {model.id!r}; {known}"
+            )
     return names
 
 

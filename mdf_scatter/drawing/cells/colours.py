@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mdf_scatter.drawing.style import THEMES, Theme
-from mdf_scatter.errors import InputError, listed
+from mdf_scatter.drawing.style import THEMES, Theme, require_theme
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,5 @@ def palette(theme: str) -> Palette:
     Raises:
         InputError: There is no such theme.
     """
-    if theme not in _PALETTES:
-        raise InputError(f"theme is {theme!r}; expected {listed(_PALETTES)}")
+    require_theme(theme)
     return _PALETTES[theme]

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from mdf_scatter.kernels.compiled import part
+from mdf_scatter.kernels.compiled import combine, part
 
 LEAST = 0x38800000
 """The bits of 2 ** -14, the least normal float16, in float32."""
@@ -79,3 +79,27 @@ def narrowed(number, is_bfloat):
     nearest = np.uint32(0x7C00) if rest >= np.uint32(0x477FF000) else nearest  # from 65520 on
     payload = np.uint32(0x7E00) | (np.uint32(rest >> np.uint32(13)) & np.uint32(0x03FF))
     return np.uint16(sign | (payload if is_nan else nearest))
+
+
+def reduce_elements(out, data, updates, rows, wide, is_bfloat, reduction):
+    """Reduce `updates` (N,) into elements of `data` (R,), in float32, and write the result to `out` (R,).
+
+    Args:
+        out: The bits of halves, uint16.
+        data: (R,), or (0,), where all of it is 0; it may be `out` itself.
+        updates: (N,).
+        rows: The element that each update goes to, (N,).
+        wide: (R,), float32; room.
+        is_bfloat: Whether they are bfloat16.
+        reduction: One of `CODES`, not `NONE`.
+    """
+    for element in range(len(wide)):
+        wide[element] = widened(data[element], is_bfloat) if len(data) > 0 else np.float32(0)
+    for number in range(len(rows)):
+        element = np.uintp(rows[number])
+        wide[element] = combine(reduction, wide[element], widened(updates[number], is_bfloat))
+    for element in range(len(wide)):
+        before = data[element] if len(data) > 0 else np.uint16(0)
+        # What no update has met keeps its bits, also those of a NaN.
+        is_same = bits_of(wide[element]) == bits_of(widened(before, is_bfloat))
+        out[element] = before if is_same else narrowed(wide[element], is_bfloat)
