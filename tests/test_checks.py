@@ -1007,6 +1007,39 @@ def test_repeated_indices_are_no_doubt_where_the_reduction_is_open() -> None:
     assert changed(repeated, (ARGS + "reduction", "r"), (PORTS + "r", {"type": "string"})) == []
 
 
+def test_a_reduction_may_be_a_list_of_one_text_as_in_onnx_functions_of_mdf() -> None:
+    parameters = [
+        Parameter(id="r", value=["add"]),
+        Parameter(id="d", value=[1.0, 2.0, 3.0]),
+        Parameter(id="i", value=[[1], [1]]),
+        Parameter(id="u", value=[5.0, 6.0]),
+    ]
+    args = {"data": "d", "indices": "i", "updates": "u", "reduction": "r"}
+    node = Node(
+        id="x",
+        parameters=parameters,
+        functions=[Function(id="f", function="ScatterND", args=args)],
+        output_ports=[OutputPort(id="o", value="f")],
+    )
+    model = Model(id="m", graphs=[Graph(id="g", nodes=[node])])
+    assert check(model) == []
+    for engine in ("onnx", "mdf"):
+        assert mdf_scatter.run(model, engine=engine)["o"].tolist() == [1, 13, 3]
+    parameters[0].value = ["sum"]
+    assert "reduction is 'sum'" in check(model)[0].message
+
+
+def test_a_reduction_may_be_an_attribute_of_the_function_around() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 18, "own": 1]>
+        g (float[5] d, int64[3, 1] i, float[3] u) => (float[5] y) { y = own.put <how = "max"> (d, i, u) }
+        <domain: "own", opset_import: ["": 18]>
+        put <how> (a, b, c) => (e) { e = ScatterND <reduction: string = @how> (a, b, c) }
+    """)
+    given = {"d": np.zeros(5, np.float32), "i": [[1], [4], [1]], "u": np.float32([3, -1, 2])}
+    assert mdf_scatter.run(mdf_scatter.from_onnx(model), given)["y"].tolist() == [0, 3, 0, 0, 0]
+
+
 @pytest.mark.parametrize("what", ["model.yaml", None, 3])
 def test_what_is_no_model(what: Any) -> None:
     message = (

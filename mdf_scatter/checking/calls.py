@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from modeci_mdf.mdf import Function, Parameter
 
+from mdf_scatter.attributes import is_reference
 from mdf_scatter.checking.edges import find_circles
 from mdf_scatter.checking.finding import Finding, chain, error, near, warning
 from mdf_scatter.checking.scope import Call, Scope, args_of, variables
@@ -160,20 +161,32 @@ def _reads(part: Call, scope: Scope) -> list[str]:
     return named
 
 
+def attribute_value(scope: Scope, call: Call, name: str) -> Any:
+    """Return the number or text that an attribute or setting always is; None where that is open.
+
+    A list of one text, as MDF files have it for ONNX's operators, is that text.
+    """
+    value = scope.constant(scope.argument(call, name))
+    if is_reference(value):  # the graph is the body of a function, whose attribute it is
+        return None
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    return items[0] if isinstance(items, list) and len(items) == 1 and isinstance(items[0], str) else value
+
+
 def attribute_problems(scope: Scope, call: Call, op: Op) -> dict[str, str]:
     """Say what is wrong with the attributes and settings of one of our operators that are constant."""
     problems = {}
     for name, attribute in op.attributes.items():
-        value = scope.constant(scope.argument(call, name))
+        value = attribute_value(scope, call, name)
         if value is not None and attribute.choices:
             try:
                 check_choice(op.name, name, value, attribute.choices)
             except OperatorError as found:
                 problems[name] = str(found)
-    training = scope.constant(scope.argument(call, "training"))
+    training = attribute_value(scope, call, "training")
     if training is not None and not isinstance(training, (bool, np.bool_)):
         problems["training"] = f"{op.name}: training is {described(training)}; expected true or false"
-    factor = scope.constant(scope.argument(call, "lda_coeff"))
+    factor = attribute_value(scope, call, "lda_coeff")
     if factor is not None:
         try:
             check_lda_coeff(op.name, factor)

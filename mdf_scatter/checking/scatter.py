@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdf_scatter.checking.calls import attribute_problems, operator
+from mdf_scatter.checking.calls import attribute_problems, attribute_value, operator
 from mdf_scatter.checking.finding import Finding, error, warning
 from mdf_scatter.checking.lists import no_tensor, uneven
 from mdf_scatter.checking.scope import Call, Feeding, Scope
@@ -94,7 +94,7 @@ def _no_tensors(scope: Scope, call: Call, op: Op, feeding: Feeding) -> Iterator[
 
 def _attributes(scope: Scope, call: Call, op: Op) -> dict[str, Any]:
     wrong = attribute_problems(scope, call, op)
-    given = {name: scope.constant(scope.argument(call, name)) for name in op.attributes if name not in wrong}
+    given = {name: attribute_value(scope, call, name) for name in op.attributes if name not in wrong}
     return {name: value for name, value in given.items() if value is not None}
 
 
