@@ -191,8 +191,9 @@ VALUES = "nodes/x/parameters/"
         ({ARGS + "reduction": "max"}, []),
         ({ARGS + "reduction": "'max'"}, []),
         ({VALUES + "reduction/value": "b'none'"}, []),
+        ({VALUES + "reduction/value": ["add"]}, []),
         (
-            {VALUES + "reduction/value": ["add"]},
+            {VALUES + "reduction/value": ["add", "mul"]},
             [
                 "error: g.x.scatter: ScatterND: reduction is of type list; expected the text 'none', 'add',"
                 " 'mul', 'max', 'min' or 'mean'"
