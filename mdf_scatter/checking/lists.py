@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mdf_scatter.expressions import shorten
-from mdf_scatter.ops.settings import described, is_wide
+from mdf_scatter.ops.settings import MOST_AXES, described, is_wide
 
 _NO_NUMBERS = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
-_MAX_RANK = 64
 
 
 def no_tensor(value: Any) -> str | None:
@@ -55,8 +54,8 @@ def uneven(value: Any) -> str | None:
     level: list[tuple[tuple[int, ...], Any]] = [((), value)]
     while level and isinstance(level[0][1], (list, tuple)):
         first, size = level[0][0], len(level[0][1])
-        if len(first) == _MAX_RANK:
-            return f"is nested deeper than {_MAX_RANK} levels"
+        if len(first) == MOST_AXES:
+            return f"is nested deeper than {MOST_AXES} levels"
         for place, item in level:
             if not isinstance(item, (list, tuple)):
                 return f"is uneven:{_at(place, '')} is no list and{_at(first, '')} is one"

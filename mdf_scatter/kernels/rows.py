@@ -216,20 +216,14 @@ def _start(out: Array, data: Array) -> None:
     in_parts(lambda first, last: target[first:last].fill(0), len(target), parts_for(out.nbytes, PIECES))
 
 
-def _grouped(rows: Rows, height: int) -> tuple[Array, ...]:
-    """Return where the updates of each row begin among all, and the updates in that order."""
-    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
-    run("rows.group_updates", rows, starts, order)
-    return starts, order
-
-
 def _reduce_halves(out: Array, data: Array | None, rows: Rows, updates: Array, reduction: str) -> None:
     """Write each row of float16 or bfloat16 once: what its updates make of that of `data`, in float32.
 
     What `out` holds, if `data` is None, is changed in place.
     """
     height, width = out.shape
-    starts, order = _grouped(rows, height)
+    starts, order = scratch((height + 2, np.uint32), (len(rows), np.uint32))
+    run("rows.group_updates", rows, starts, order)
     tables = [bits(flat(table)) for table in (out, out if data is None else data, updates)]
     nothing = np.zeros(width, np.uint16)
     kind = int(data is None), int(out.dtype == BFLOAT16)

@@ -12,8 +12,8 @@ from mdf_scatter.errors import OperatorError
 from mdf_scatter.kernels.rows import gather_rows
 from mdf_scatter.ops.arguments import read_gathered, read_indices, resolve_rows
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
-from mdf_scatter.ops.rows import MOST_AXES, Names, check_index
-from mdf_scatter.ops.settings import read_integer
+from mdf_scatter.ops.rows import Names, check_index
+from mdf_scatter.ops.settings import MOST_AXES, read_integer
 from mdf_scatter.ops.small import gather_small
 from mdf_scatter.ops.vjp import gather_pullback
 

@@ -26,9 +26,6 @@ from mdf_scatter.ops.arguments import (
 
 Array = npt.NDArray[Any]
 
-MOST_AXES = 64
-"""Axes of an array at most: NumPy's limit."""
-
 
 @dataclass(frozen=True)
 class Names:

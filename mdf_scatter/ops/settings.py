@@ -14,6 +14,9 @@ from mdf_scatter.errors import OperatorError, did_you_mean
 WIDEST = 64
 """Bits of the widest integers that arrays hold."""
 
+MOST_AXES = 64
+"""Axes of an array at most: NumPy's limit."""
+
 _LONG = 60
 """Characters of a value that are written in a message."""
 

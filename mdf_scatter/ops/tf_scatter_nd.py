@@ -13,7 +13,8 @@ from mdf_scatter.kernels.large import zeros
 from mdf_scatter.kernels.rows import added_rows
 from mdf_scatter.ops.arguments import check_dtype, read_array, read_indices
 from mdf_scatter.ops.op import Case, Emit, Op, Pullback, add_op
-from mdf_scatter.ops.rows import MOST_AXES, Names, read_slices, scatter_slices
+from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
+from mdf_scatter.ops.settings import MOST_AXES
 from mdf_scatter.ops.vjp import zeros_pullback
 
 NAME = "tf::scatter_nd"

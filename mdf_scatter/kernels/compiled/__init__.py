@@ -26,6 +26,19 @@ part = numba.njit(inline="always", error_model="numpy")
 
 
 @part
+def from_start(index, size):
+    """Return an index counted from the start of an axis."""
+    return index + size if index < 0 else index
+
+
+@part
+def misses(index, size):
+    """Return a number that is negative if an axis has no such index."""
+    # Also where a sum is too large, for it wraps around.
+    return (index + size) | (size - 1 - index)
+
+
+@part
 def combine(reduction, element, update):
     """Return what becomes of an element that an update meets."""
     if reduction == NONE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import AHEAD, OUTSIDE
-from mdf_scatter.kernels.compiled import combine, part, prefetch_elements
+from mdf_scatter.kernels.compiled import combine, from_start, misses, part, prefetch_elements
 from mdf_scatter.kernels.compiled.rows import BEGINNING, NEAR
 
 
@@ -23,8 +23,7 @@ def number_near(indices, size, step, before, after, places):
     """
     for inner in range(len(indices)):
         index = np.int64(indices[inner])
-        row = index + size if index < 0 else index
-        places[inner] = before + row * step + after[inner]
+        places[inner] = before + from_start(index, size) * step + after[inner]
 
 
 @part
@@ -79,10 +78,9 @@ def gather_within(data, indices, out, size, before, length, first, last):
         end = min((block + 1) * length, last)
         for place in range(number, end):
             index = np.int64(indices[np.uintp(place)])
-            # Negative, if there is no such index: also where the sum is too large, for it wraps around.
-            wrong = (index + size) | (size - 1 - index)
+            wrong = misses(index, size)
             outside |= wrong
-            inside = 0 if wrong < 0 else (index + size if index < 0 else index)
+            inside = 0 if wrong < 0 else from_start(index, size)
             out[np.uintp(place)] = data[np.uintp(begin + inside)]
         number = end
     return OUTSIDE if outside < 0 else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import OUTSIDE
-from mdf_scatter.kernels.compiled import combine, part, prefetch_elements, stream
+from mdf_scatter.kernels.compiled import combine, from_start, misses, part, prefetch_elements, stream
 from mdf_scatter.kernels.compiled.halves import narrowed, widened
 
 NEAR = 2
@@ -35,9 +35,8 @@ def number_places(indices, begin, end, earlier, size, step, before, after, lengt
         count = min(width - inner, end - number)
         for ahead in range(count):
             index = np.int64(indices[np.uintp(number + ahead)])
-            # Negative, if there is no such index: also where the sum is too large, for it wraps around.
-            outside |= (index + size) | (size - 1 - index)
-            row = index + size if index < 0 else index
+            outside |= misses(index, size)
+            row = from_start(index, size)
             beside = after[np.uintp(inner + ahead)] if len(after) > 0 else 0
             places[np.uintp(number - begin + ahead)] = np.uint32(offset + row * step + beside)
         number += count

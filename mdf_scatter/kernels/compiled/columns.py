@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import COLUMNS
-from mdf_scatter.kernels.compiled import part
+from mdf_scatter.kernels.compiled import from_start, part
 
 
 def gather_columns(data, indices, out, elements, found, many, first, last):
@@ -44,8 +44,7 @@ def number_columns(indices, start, size, rows):
     for number in range(len(indices)):
         row = np.uintp(number)
         for column in range(COLUMNS):
-            index = indices[row, np.uintp(start + column)]
-            rows[np.uintp(column), row] = index + size if index < 0 else index
+            rows[np.uintp(column), row] = from_start(indices[row, np.uintp(start + column)], size)
 
 
 @part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_scatter.kernels.codes import NEGATIVE, OUTSIDE
-from mdf_scatter.kernels.compiled import combine, stream
+from mdf_scatter.kernels.compiled import combine, from_start, misses, stream
 
 
 def reduce_elements(out, places, updates, reduction):
@@ -32,8 +32,7 @@ def inspect(indices, size, first, last):
     """Return `OUTSIDE` if one of indices (N,) in first..last-1 is, plus `NEGATIVE` if one of them is."""
     low, high = np.int64(0), np.int64(0)
     for index in indices[first:last]:
-        # Negative, if there is no such index: also where the sum is too large, for it wraps around.
-        low |= (index + size) | (size - 1 - index)
+        low |= misses(index, size)
         high |= index
     return (OUTSIDE if low < 0 else 0) + (NEGATIVE if high < 0 else 0)
 
@@ -45,7 +44,7 @@ def number_rows(indices, sizes, rows, first, last):
         row = np.int64(0)
         for axis in range(len(sizes)):
             index, size = np.int64(indices[number, axis]), sizes[axis]
-            outside |= (index + size) | (size - 1 - index)
-            row = row * size + index + (size if index < 0 else 0)
+            outside |= misses(index, size)
+            row = row * size + from_start(index, size)
         rows[number] = row
     return outside < 0
