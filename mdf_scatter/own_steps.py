@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -14,10 +13,9 @@ import numpy.typing as npt
 
 from mdf_scatter.buffers import Step, Values
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.rows import copied
 from mdf_scatter.ops import OPS
 from mdf_scatter.ops.gather_elements import gather_elements
-from mdf_scatter.ops.gather_nd import gather_nd
+from mdf_scatter.ops.lookup import scatter_found
 from mdf_scatter.ops.scatter_elements import scatter_elements
 from mdf_scatter.ops.scatter_nd import scatter_nd
 from mdf_scatter.ops.tensor_scatter import overwritten, tensor_scatter
@@ -26,9 +24,6 @@ Array = npt.NDArray[Any]
 
 SMALL = 1 << 12
 """Elements up to which a step is as fast on a copy as in place, where it has to be checked first."""
-
-AT_ONCE = 1 << 22
-"""Bytes that a lookup gathers before it scatters them: few enough to be in the cache still."""
 
 Undo = Callable[[], object]
 
@@ -136,7 +131,7 @@ class Operator:
 class Lookup:
     """A ScatterND of what a GatherND finds and nobody else reads, as in an embedding bag.
 
-    Many rows go part by part from one to the other, through the cache and not through memory.
+    Many rows go from one to the other without memory in between.
 
     Attributes:
         gather: The GatherND.
@@ -172,29 +167,20 @@ class Lookup:
             OperatorError: One of the two cannot work on its inputs.
         """
         data = self.scatter.reads[0]
-        inputs = [values[name] for name in self.reads]
-        count = _rows_at_once(*inputs)
-        if count and not values.is_kept(data):
+        if not values.is_kept(data):
+            inputs = [values[name] for name in self.reads]
             is_free = self.scatter.is_in_place and values.is_own(data)
-            # One by one they say which index is wrong, and where.
+            # One by one they say at which node an index is wrong.
             with suppress(OperatorError):
-                values[self.writes[0]] = self._in_parts(count, is_free, *inputs)
-                values.own(self.writes)
-                return
+                result = scatter_found(*inputs, **self.scatter.attributes, in_place=is_free)
+                if result is not None:
+                    values[self.writes[0]] = result
+                    values.own(self.writes)
+                    return
         self.gather.run(values)
         self.scatter.run(values)
         for name in self.gather.writes:
             del values[name]
-
-    def _in_parts(
-        self, count: int, is_free: bool, data: Array, indices: Array, table: Array, rows: Array
-    ) -> Array:
-        result = data if is_free else copied(data)
-        for start in range(0, len(rows), count):
-            part = slice(start, start + count)
-            found = gather_nd(table, rows[part])
-            scatter_nd(result, indices[part], found, **self.scatter.attributes, out=result)
-        return result
 
 
 def with_lookups(steps: Sequence[Step], kept: Collection[str]) -> list[Step]:
@@ -226,22 +212,3 @@ def with_lookups(steps: Sequence[Step], kept: Collection[str]) -> list[Step]:
 def _is_worth_it(data: Array) -> bool:
     # A small array is copied sooner than it is checked, and text may need more room than data has.
     return data.size > SMALL and data.dtype.kind not in "OUT"
-
-
-def _rows_at_once(data: Any, indices: Any, table: Any, rows: Any) -> int:
-    """Return how many rows a lookup is to move at once; 0 where all at once is as well.
-
-    Halves are reduced in float32 and rounded once, so they cannot go part by part.
-    """
-    if not all(isinstance(array, np.ndarray) for array in (data, indices, table, rows)):
-        return 0
-    dtype = data.dtype
-    if dtype != table.dtype or dtype.kind not in "biufc" or dtype == np.float16:
-        return 0
-    if not indices.ndim == rows.ndim == 2 or len(indices) != len(rows):
-        return 0
-    row = table.shape[rows.shape[1] :]
-    if data.shape[indices.shape[1] :] != row:
-        return 0
-    nbytes = math.prod(row) * dtype.itemsize
-    return max(1, AT_ONCE // nbytes) if len(rows) * nbytes > 2 * AT_ONCE else 0

@@ -19,9 +19,11 @@ from mdf_scatter.bench.workloads import WORKLOADS, Workload, floor_bytes
 from mdf_scatter.dtypes import STANDARD, dtype_of
 from mdf_scatter.errors import InputError, OperatorError
 from mdf_scatter.kernels import along, buckets, large, machine, reference, rows, scatter_rows, threads
+from mdf_scatter.kernels.codes import LINE
 from mdf_scatter.kernels.threads import in_parts, num_threads, set_num_threads, together
 from mdf_scatter.ops.gather_elements import gather_elements
 from mdf_scatter.ops.gather_nd import gather_nd
+from mdf_scatter.ops.lookup import scatter_found
 from mdf_scatter.ops.scatter_elements import scatter_elements
 from mdf_scatter.ops.scatter_nd import scatter_nd
 from mdf_scatter.ops.tf_scatter_nd import tf_scatter_nd
@@ -102,6 +104,41 @@ def test_random_calls_by_loops(always, name, count):
     set_num_threads(count)
     outcomes = check_random_calls(name, np.random.default_rng(count), 500)
     assert min(outcomes.values()) > 20
+
+
+def check_found(rng, dtype, reduction):
+    pool = samples(dtype)
+    for width in (1, 3, 40):
+        shape = (int(rng.integers(1, 9)), 3, width)
+        count, tall = int(rng.integers(1, 2500)), int(rng.integers(1, 99))
+        data, table = (pool[rng.integers(0, len(pool), sizes)] for sizes in (shape, (tall, width)))
+        indices = rng.integers(-3, 3, (count, 2)) % (shape[0], 3)
+        places = rng.integers(-tall, tall, (count, 1))
+        expected = scatter_nd(data, indices, gather_nd(table, places), reduction)
+        for count_of_threads in THREADS:
+            set_num_threads(count_of_threads)
+            for in_place in (False, True):
+                start = data.copy()
+                result = scatter_found(start, indices, table, places, reduction, in_place=in_place)
+                if result is None:
+                    is_half = dtype in ("float16", "bfloat16")
+                    assert is_half or width * data.itemsize < LINE, (dtype, reduction, width)
+                else:
+                    assert same(result, expected, computed=reduction != "none"), (dtype, reduction, width)
+                    assert (result is start) == in_place
+                    assert in_place or same(start, data)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_rows_reduced_where_they_are_found_are_those_gathered_first(always, reduction):
+    check_found(np.random.default_rng(8), "float32", reduction)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_rows_of_every_dtype_are_reduced_where_they_are_found(always, dtype):
+    for reduction in reductions_of(dtype):
+        check_found(np.random.default_rng(8), dtype, reduction)
 
 
 def check_columns(rng, dtype, reduction):

@@ -119,6 +119,40 @@ def gather_rows(data: Array, rows: Rows) -> Array:
     return copies
 
 
+def reduce_found_rows(out: Array, rows: Rows, table: Array, sources: Rows, reduction: str) -> None:
+    """Reduce rows of a table, where they are found, into rows of `out`, in place and in order.
+
+    Args:
+        out: (R, S), which with the three below `suits_found_rows`.
+        rows: The row each update goes to, (N,), in 0..R-1.
+        table: (T, S), sharing no memory with `out`.
+        sources: The row of `table` that each update is, (N,), in 0..T-1.
+        reduction: One of `REDUCTIONS`.
+    """
+    height, width = out.shape
+    code = CODES[reduction_of(reduction, out.dtype)]
+    seen = bits if reduction == "none" else plain
+    tables = seen(out).reshape(-1), rows, seen(table).reshape(-1), sources
+
+    def arguments() -> tuple[Array | int, ...]:
+        return (*tables, *room((AHEAD, np.uint32)), width, code)
+
+    row = width * out.itemsize
+    parts = parts_for(len(rows) * row) if row >= LINE else 1
+    run_in_parts("rows.reduce_found_rows", arguments, height, parts)
+
+
+def suits_found_rows(out: Array, rows: Rows, table: Array, sources: Rows, reduction: str) -> bool:
+    """Tell whether rows are better reduced where they are found than gathered first.
+
+    Halves are reduced in float32, and what is far from each other is sorted first.
+    """
+    if not is_movable(out.dtype) or (out.dtype in HALVES and reduction != "none"):
+        return False
+    is_near = out.shape[1] * out.itemsize >= LINE or out.nbytes < buckets.BEYOND
+    return is_near and is_large(len(rows) * out.shape[1], out, rows, table, sources)
+
+
 def copy(out: Array, data: Array) -> None:
     """Copy `data` into `out`, of the same shape and dtype."""
     parts = parts_for(out.nbytes, each=PIECES)

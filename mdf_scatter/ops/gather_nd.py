@@ -55,7 +55,7 @@ def gather_nd(data: npt.ArrayLike, indices: npt.ArrayLike, batch_dims: int = 0) 
         if found is not None:
             return found
     data = read_gathered(NAME, data)
-    rows, row_shape, shape = _read(data, indices, batch_dims, share=batch_dims == 0)
+    rows, row_shape, shape = read_found(data, indices, batch_dims, share=batch_dims == 0)
     return gather_rows(data.reshape(row_shape), rows).reshape(shape)
 
 
@@ -68,14 +68,17 @@ def _pullback(
 ) -> Pullback:
     del output  # no gradient of a gather needs it
     data = read_gathered(NAME, data)
-    rows, (_, width), shape = _read(data, indices, batch_dims)
+    rows, (_, width), shape = read_found(data, indices, batch_dims)
     return gather_pullback(NAME, (data.shape, None), data, rows, width, shape)
 
 
-def _read(
-    data: npt.NDArray[Any], indices: npt.ArrayLike, batch_dims: int, *, share: bool = False
+def read_found(
+    data: npt.NDArray[Any], indices: npt.ArrayLike, batch_dims: int = 0, *, share: bool = False
 ) -> tuple[npt.NDArray[np.int64], tuple[int, int], tuple[int, ...]]:
-    """Return the rows that are looked up, (N,), the shape of `data` as rows, and that of the result."""
+    """Return the rows that are looked up, (N,), the shape of `data` as rows, and that of the result.
+
+    With `share` the rows may be the indices themselves.
+    """
     indices = read_indices(NAME, indices)
     batch_dims = read_integer(NAME, "batch_dims", batch_dims)
     check_index(_NAMES, data.shape, indices.shape, batch_dims)

@@ -26,7 +26,10 @@ def near_of(table, width):
 
 @part
 def find_own(rows, updates, first, last, own):
-    """Write which of some updates, at most `AHEAD`, go to rows first..last-1; return how many they are."""
+    """Write which of some updates, at most `AHEAD`, go to rows first..last-1; return how many they are.
+
+    `updates` is an array of their numbers, or a range.
+    """
     length = np.uintp(last - first)
     count = np.uintp(0)
     # Whose an update is, is chance, which no processor predicts: so this loop does not branch.
@@ -73,7 +76,9 @@ def reduce_rows(out, rows, updates, firsts, width, step, reduction, first, last)
     for number in range(len(near_firsts)):
         far = near_firsts[np.uintp(min(number + near, len(near_firsts) - 1))]
         prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
-        reduce_row(out, rows, updates, near_firsts[np.uintp(number)], width, step, reduction)
+        update = near_firsts[np.uintp(number)]
+        place = np.int64(rows[np.uintp(update)]) * width
+        reduce_row(out, place, updates, np.int64(update) * step, width, reduction)
 
 
 def reduce_own_rows(out, rows, updates, others, own, width, step, reduction, first, last):
@@ -88,13 +93,31 @@ def reduce_own_rows(out, rows, updates, others, own, width, step, reduction, fir
         for number in range(count):
             far = own[np.uintp(min(number + near, count - 1))]
             prefetch_elements(out, np.int64(rows[np.uintp(far)]) * width, asked)
-            reduce_row(out, rows, updates, own[np.uintp(number)], width, step, reduction)
+            update = own[np.uintp(number)]
+            place = np.int64(rows[np.uintp(update)]) * width
+            reduce_row(out, place, updates, np.int64(update) * step, width, reduction)
+
+
+def reduce_found_rows(out, rows, table, sources, own, width, reduction, first, last):
+    """Reduce rows of `table` (T * S,), found at `sources` (N,), into rows first..last-1 of `out`, in order.
+
+    Else as `reduce_own_rows`.
+    """
+    asked, near = min(width, BEGINNING // out.itemsize), near_of(out, width)
+    for start in range(0, len(rows), AHEAD):
+        count = np.int64(find_own(rows, range(start, min(start + AHEAD, len(rows))), first, last, own))
+        for number in range(count):
+            far = np.uintp(own[np.uintp(min(number + near, count - 1))])
+            prefetch_elements(table, np.int64(sources[far]) * width, asked)
+            prefetch_elements(out, np.int64(rows[far]) * width, asked)
+            update = np.uintp(own[np.uintp(number)])
+            place, term = np.int64(rows[update]) * width, np.int64(sources[update]) * width
+            reduce_row(out, place, table, term, width, reduction)
 
 
 @part
-def reduce_row(out, rows, updates, update, width, step, reduction):
-    """Reduce an update into its row."""
-    place, term = np.int64(rows[np.uintp(update)]) * width, np.int64(update) * step
+def reduce_row(out, place, updates, term, width, reduction):
+    """Reduce a row of `updates`, from an element on, into one of `out`."""
     for column in range(width):
         to = np.uintp(place + column)
         out[to] = combine(reduction, out[to], updates[np.uintp(term + column)])
