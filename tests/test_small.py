@@ -6,13 +6,20 @@ import warnings
 
 import numpy as np
 import pytest
-from samples import same
+from samples import reductions_of, same, samples
 
 from mdf_scatter.errors import OperatorError
+from mdf_scatter.kernels import reference
 from mdf_scatter.ops.gather_nd import gather_nd
 from mdf_scatter.ops.scatter_elements import scatter_elements
 from mdf_scatter.ops.scatter_nd import scatter_nd
-from mdf_scatter.ops.small import gather_small, scatter_small
+from mdf_scatter.ops.small import (
+    NUMBERED,
+    gather_small,
+    gather_small_along,
+    scatter_small,
+    scatter_small_along,
+)
 
 HUGE = np.finfo(np.float32).max
 UFUNCS = {"add": np.add, "mul": np.multiply}
@@ -107,7 +114,11 @@ def test_rows_of_any_layout(shape, turn):
 
 REFUSED = {
     "indices of rank 1": (np.zeros(4), np.array([1]), np.zeros(1)),
-    "an index of two numbers": (np.zeros((2, 2)), np.array([[0, 1]]), np.zeros(1)),
+    "a negative index of two numbers": (np.zeros((2, 2)), np.array([[0, -1]]), np.zeros(1)),
+    "out of range, two numbers": (np.zeros((2, 2)), np.array([[0, 2]]), np.zeros(1)),
+    "many indices of two numbers": (np.zeros((2, 2)), np.zeros((NUMBERED, 2), int), np.zeros(NUMBERED)),
+    "no number": (np.zeros(2), np.zeros((1, 0), int), np.zeros((1, 2))),
+    "too many numbers": (np.zeros(2), np.array([[0, 0]]), np.zeros(1)),
     "as many indices as numbers": (np.zeros(4), np.array([[0, 1]]), np.zeros(2)),
     "too few updates": (np.zeros(4), np.array([[0], [1]]), np.zeros(1)),
     "updates of a higher rank": (np.zeros(4), np.array([[0]]), np.zeros((1, 1))),
@@ -117,7 +128,7 @@ REFUSED = {
     "out of range": (np.zeros(4), np.array([[4]]), np.zeros(1)),
     "out of range, rows": (np.zeros((4, 2)), np.array([[-5]]), np.zeros((1, 2))),
     "nothing to index": (np.zeros(0), np.array([[0]]), np.zeros(1)),
-    "int32 indices": (np.zeros(4), np.array([[0]], np.int32), np.zeros(1)),
+    "unsigned indices": (np.zeros(4), np.array([[0]], np.uint64), np.zeros(1)),
     "other byte order": (np.zeros(4, ">f8"), np.array([[0]]), np.zeros(1, ">f8")),
     "two dtypes": (np.zeros(4), np.array([[0]]), np.zeros(1, np.float32)),
     "a list": ([0.0], np.array([[0]]), np.zeros(1)),
@@ -129,14 +140,76 @@ def test_what_is_not_plain_is_left_to_the_long_way(arguments):
     assert scatter_small(*arguments, "none") is None
 
 
-@pytest.mark.parametrize("reduction", ["max", "sum", None, 0, ["add"], np.array("add")])
+@pytest.mark.parametrize("reduction", ["mean", "sum", None, 0, ["add"], np.array("add")])
 def test_other_reductions_are_left_to_the_long_way(reduction):
     assert scatter_small(np.zeros(4), np.array([[0]]), np.zeros(1), reduction) is None
 
 
-def test_flat_indices_look_only_into_flat_data():
-    rows = np.zeros((4, 2)), np.array([1]), np.ones((1, 2))
-    assert scatter_small(*rows, "none", index_rank=1) is None
+@pytest.mark.parametrize("reduction", ["max", "min"])
+def test_which_zero_is_larger_is_left_to_the_long_way(reduction):
+    data, places = np.array([0.0, -0.0]), np.array([[0], [1]])
+    assert scatter_small(data, places, np.array([1.0, 0.0]), reduction) is None
+    assert scatter_small_along(data, places[:, 0], np.array([-0.0, 1.0]), 0, reduction) is None
+    assert scatter_small(data.astype(int), places, np.array([1, 0]), reduction) is not None
+
+
+ALONG = {
+    "one axis more": (np.zeros((4, 2)), np.array([1]), np.ones(1), 0),
+    "other shapes": (np.zeros(4), np.array([1]), np.ones(2), 0),
+    "wide indices": (np.zeros((2, 2)), np.zeros((1, 3), int), np.ones((1, 3)), 0),
+    "out of range": (np.zeros((2, 2)), np.array([[2]]), np.ones((1, 1)), 0),
+    "a negative index": (np.zeros((2, 2)), np.array([[-1]]), np.ones((1, 1)), 0),
+    "no such axis": (np.zeros((2, 2)), np.array([[1]]), np.ones((1, 1)), 2),
+    "an axis that is no integer": (np.zeros((2, 2)), np.array([[1]]), np.ones((1, 1)), True),
+    "a scalar": (np.zeros(()), np.zeros((), int), np.zeros(()), 0),
+}
+
+
+@pytest.mark.parametrize("arguments", ALONG.values(), ids=ALONG)
+def test_what_is_not_plain_along_an_axis_is_left_to_the_long_way(arguments):
+    data, indices, updates, axis = arguments
+    assert scatter_small_along(data, indices, updates, axis, "none") is None
+    if indices.shape == updates.shape:
+        assert gather_small_along(data, indices, axis) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bool", "int16", "uint64", "complex64"])
+def test_small_calls_of_any_rank_give_what_the_reference_gives(dtype):
+    rng = np.random.default_rng(9)
+    pool = samples(dtype)
+    short = 0
+
+    def draw(*shape):
+        return pool[rng.integers(0, len(pool), shape)]
+
+    for _ in range(300):
+        shape = tuple(map(int, rng.integers(1, 5, int(rng.integers(1, 4)))))
+        depth, batch = int(rng.integers(1, len(shape) + 1)), tuple(map(int, rng.integers(1, 5, 2)))
+        data = draw(*shape)
+        indices = (rng.random((*batch, depth)) * shape[:depth]).astype(rng.choice([np.int32, np.int64]))
+        updates = draw(*batch, *shape[depth:])
+        axis = int(rng.integers(-len(shape), len(shape)))
+        wide = tuple(int(rng.integers(1, size + 1)) for size in shape)
+        along, terms = rng.integers(0, shape[axis], wide), draw(*wide)
+        places = np.stack(np.indices(wide), axis=-1)
+        places[..., axis] = along
+        for reduction in reductions_of(dtype):
+            computed = reduction != "none"
+            found = scatter_small(data, indices, updates, reduction)
+            if found is not None:
+                short += 1
+                expected = reference.scatter_nd(data, indices, updates, reduction)
+                assert same(found, expected, computed=computed), (shape, indices, reduction)
+            found = scatter_small_along(data, along, terms, axis, reduction)
+            if found is not None:
+                expected = reference.scatter_nd(data, places, terms, reduction)
+                assert same(found, expected, computed=computed), (shape, along, axis, reduction)
+        found = gather_small(data, indices.reshape(-1, depth))
+        if found is not None:
+            assert same(found, data[tuple(indices.reshape(-1, depth).T)])
+        found = gather_small_along(data, along, axis)
+        assert same(found, data[tuple(np.moveaxis(places, -1, 0))])
+    assert short > 200
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])

@@ -13,6 +13,7 @@ from mdf_scatter.ops.arguments import read_gathered, read_indices
 from mdf_scatter.ops.elements import check_elements, resolve_elements
 from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.settings import read_axis
+from mdf_scatter.ops.small import gather_small_along
 from mdf_scatter.ops.vjp import gather_pullback
 
 NAME = "GatherElements"
@@ -43,6 +44,9 @@ def gather_elements(data: npt.ArrayLike, indices: npt.ArrayLike, axis: int = 0) 
     array([[1, 1],
            [4, 3]])
     """
+    found = gather_small_along(data, indices, axis)
+    if found is not None:
+        return found
     data = read_gathered(NAME, data)
     indices, axis = _read(data, indices, axis)
     result = gather_along(data, indices, axis)

@@ -26,7 +26,7 @@ from mdf_scatter.ops.op import Attribute, Case, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, scatter, scatter_far, written
 from mdf_scatter.ops.scatter_nd import WIDE_ATTRIBUTES, check_wide_reduction
 from mdf_scatter.ops.settings import read_axis
-from mdf_scatter.ops.small import scatter_small
+from mdf_scatter.ops.small import scatter_small_along
 from mdf_scatter.ops.vjp import scatter_pullback
 
 Array = npt.NDArray[Any]
@@ -74,7 +74,7 @@ def scatter_elements(
     >>> scatter_elements([[1, 2, 3, 4, 5]], [[1, 3]], [[11, 21]], axis=1)
     array([[ 1, 11,  3, 21,  5]])
     """
-    result = _small(data, indices, updates, axis, reduction, out)
+    result = scatter_small_along(data, indices, updates, axis, reduction, out)
     if result is not None:
         return result
     data = read_array(NAME, "data", data)
@@ -92,7 +92,7 @@ def _forward(
 ) -> npt.NDArray[Any]:
     """Compute what `scatter_elements` does, with what nodes and functions have beyond ONNX."""
     if include_self is True:
-        result = _small(data, indices, updates, axis, reduction)
+        result = scatter_small_along(data, indices, updates, axis, reduction)
         if result is not None:
             return result
     data = read_array(NAME, "data", data)
@@ -118,13 +118,6 @@ def _pullback(
     positions = resolve_elements(NAME, indices, data.shape, axis).reshape(-1)
     shapes = data.shape, None, updates.shape
     return scatter_pullback(NAME, shapes, data, positions, 1, updates, output, reduction, include_self)
-
-
-def _small(data: Any, indices: Any, updates: Any, axis: Any, reduction: Any, out: Any = None) -> Array | None:
-    """Return the result of a small call along the only axis, which is a ScatterND; else None."""
-    if type(axis) is not int or axis not in (0, -1):
-        return None
-    return scatter_small(data, indices, updates, reduction, out, index_rank=1)
 
 
 def _scatter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy.typing as npt
 
 from mdf_scatter.dtypes import STANDARD, is_string, type_text
 from mdf_scatter.errors import OperatorError
-from mdf_scatter.kernels.large import zeros
+from mdf_scatter.kernels.large import LARGE, zeros
 from mdf_scatter.kernels.rows import added_rows
 from mdf_scatter.ops.arguments import check_dtype, read_array, read_indices
 from mdf_scatter.ops.op import Case, Emit, Op, Pullback, add_op
 from mdf_scatter.ops.rows import Names, read_slices, scatter_slices
 from mdf_scatter.ops.settings import MOST_AXES
+from mdf_scatter.ops.small import scatter_small
 from mdf_scatter.ops.vjp import zeros_pullback
 
 NAME = "tf::scatter_nd"
@@ -46,6 +48,11 @@ def tf_scatter_nd(indices: npt.ArrayLike, updates: npt.ArrayLike, shape: npt.Arr
     updates = read_array(NAME, "updates", updates)
     check_dtype(NAME, "updates", updates, STANDARD)
     sizes = _read_shape(shape)
+    if math.prod(sizes) < LARGE and not is_string(updates.dtype):
+        start = np.zeros(sizes, updates.dtype)
+        result = scatter_small(start, indices, updates, "add", start)
+        if result is not None:
+            return result
     is_text = is_string(updates.dtype)
     try:
         start = np.full(sizes, "", updates.dtype) if is_text else zeros(sizes, updates.dtype)
@@ -87,7 +94,7 @@ def _read_shape(value: npt.ArrayLike) -> tuple[int, ...]:
     if shape.ndim != 1 or not shape.size:
         raise OperatorError(
             NAME,
-            f"shape has shape {shape.shape}; expected one axis, with a size of the result, or more, on it",
+            f"shape has shape {shape.shape}; expected a list of one size or more, as in [8]",
         )
     if len(shape) > MOST_AXES:
         raise OperatorError(
@@ -166,14 +173,12 @@ CASES = (
     Case(
         "rank of shape",
         (_FOUR, _VALUES, np.array([[8]])),
-        error="tf::scatter_nd: shape has shape (1, 1);"
-        " expected one axis, with a size of the result, or more, on it",
+        error="tf::scatter_nd: shape has shape (1, 1); expected a list of one size or more, as in [8]",
     ),
     Case(
         "no rank",
         (_FOUR, _VALUES, []),
-        error="tf::scatter_nd: shape has shape (0,);"
-        " expected one axis, with a size of the result, or more, on it",
+        error="tf::scatter_nd: shape has shape (0,); expected a list of one size or more, as in [8]",
     ),
     Case(
         "dtype of shape",
