@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.attributes import sparse_array
 from mdf_scatter.buffers import Step, Values, endings, in_order
 from mdf_scatter.collector import collector_paused
+from mdf_scatter.errors import MdfScatterError
+from mdf_scatter.fixed import fixed
 from mdf_scatter.lower.functions import NODE
 from mdf_scatter.lower.protos import noted
 from mdf_scatter.ops import OPS
 from mdf_scatter.own_steps import Lookup, Operator, SecondName, with_lookups
 from mdf_scatter.segment import Segment
-from mdf_scatter.stretches import Stretches, holds_family
+from mdf_scatter.stretches import Stretches, holds_family, values_read
 from mdf_scatter.tensors import array_of
 
 Arrays = dict[str, Any]
 """Values by name: arrays, and lists, dicts or None for what is no tensor."""
+
+LARGEST = 1 << 20
+"""Bytes up to which it is better to keep what is the same in every run than to compute it in each."""
 
 _START = -1
 """The stage of what is there from the start; as one of ours, it makes no cut."""
@@ -52,11 +58,17 @@ class Plan:
         }
         for tensor in noted(graph, "sparse_initializer") or ():
             self._constants[tensor.values.name] = sparse_array(tensor)
-        steps = with_lookups(_steps(model, self._constants), self.outputs)
+        told, early = fixed(graph, self._constants)
+        self._constants |= told
+        self._constants |= _computed(model, self._constants, early)
+        nodes = _left(graph, self._constants, early)
+        steps = with_lookups(_steps(model, self._constants, nodes), self.outputs)
         self._roots = _roots(steps)
         self._steps = in_order(steps, self._roots)
         self._endings = endings(self._steps, self._roots, self.outputs)
         self._let_overwrite()
+        asked = self.inputs.union(self.outputs, *(step.reads for step in steps))
+        self._constants = {name: array for name, array in self._constants.items() if name in asked}
 
     def run(self, inputs: Mapping[str, Any]) -> Arrays:
         """Compute the graph's outputs.
@@ -116,8 +128,45 @@ def _roots(steps: Sequence[Step]) -> dict[str, str]:
     return roots
 
 
-def _steps(model: ir.Model, constants: Arrays) -> list[Step]:
-    """Cut the graph where our operators stand.
+def _computed(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> Arrays:
+    """Return what nodes compute from constants alone, by name, where it is not large."""
+    if not nodes:
+        return {}
+    names = [str(value.name) for node in nodes for value in node.outputs]
+    values = Values(constants)
+    try:
+        for step in in_order(_steps(model, constants, nodes), {}):
+            step.run(values)
+    except MdfScatterError:
+        return {}  # what is wrong is told when the graph runs, if it comes so far
+    arrays = ((name, values.get(name)) for name in names)
+    return {
+        name: array for name, array in arrays if isinstance(array, np.ndarray) and array.nbytes <= LARGEST
+    }
+
+
+def _left(graph: ir.Graph, constants: Arrays, early: Collection[ir.Node]) -> list[ir.Node]:
+    """Return the nodes that have something to compute still, in order.
+
+    Args:
+        graph: The graph.
+        constants: What is there already, by name.
+        early: Nodes whose results that are asked for may all be among it.
+    """
+    early = set(early)
+    asked = {str(value.name) for value in graph.outputs}
+    left = []
+    for node in reversed(graph):
+        names = {str(value.name) for value in node.outputs}
+        missing = names.difference(constants)
+        if missing & asked if node in early else missing:
+            left.append(node)
+            asked.update(str(value.name) for value in values_read(node))
+    return left[::-1]
+
+
+def _steps(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> list[Step]:
+    """Cut nodes of the graph where our operators stand.
 
     Nodes get a stage: even ones are for onnxruntime, odd ones, from -1 on, for us. A node's stage is the
     first of its kind that comes after, or is, that of each node it reads from; so there are as few cuts as
@@ -130,7 +179,7 @@ def _steps(model: ir.Model, constants: Arrays) -> list[Step]:
     ours: dict[int, list[ir.Node]] = {}
     inside = holds_family(model)
     stretches = Stretches(model, constants)
-    for node in model.graph:
+    for node in nodes:
         earliest = max((stage.get(name, _START) for name in stretches.reads(node)), default=_START)
         names_ours = _is_of(model, node, ("Identity",)) and earliest % 2 == 1
         own = names_ours or _is_of(model, node, OPS) or node in inside

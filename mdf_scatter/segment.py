@@ -100,8 +100,7 @@ class Segment:
 
     def _in_onnxruntime(self, feed: dict[str, Any]) -> Sequence[Any]:
         contiguous = {
-            name: np.require(value, requirements="C") if isinstance(value, np.ndarray) else value
-            for name, value in feed.items()
+            name: np.ascontiguousarray(value) if _has_gaps(value) else value for name, value in feed.items()
         }
         return list(self._session.run(self.writes, contiguous))
 
@@ -113,6 +112,10 @@ class Segment:
 
             self._evaluator = ReferenceEvaluator(self._model, new_ops=NEW_OPS)
         return list(self._evaluator.run(list(self.writes), feed))
+
+
+def _has_gaps(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
 def is_typed(model: onnx.ModelProto) -> bool:
@@ -144,7 +147,11 @@ def session_of(model: onnx.ModelProto, threads: int = 0) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = threads
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            model.SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+            # Of a transposed matrix and a vector it makes a product without the transposition.
+            disabled_optimizers=["MatmulTransposeFusion"],
         )
     except (
         refusals.NotImplemented,

@@ -21,7 +21,7 @@ LAYERS = [
     {"dtypes", "collector"},
     {"kernels", "names", "onnx_types", "signatures", "structured"},
     {"ops"},
-    {"tensors", "wiring", "expressions", "checking", "checks", "attributes"},
+    {"tensors", "wiring", "vocabulary", "expressions", "checking", "checks", "attributes"},
     {
         "lower",
         "lift",
@@ -33,6 +33,7 @@ LAYERS = [
         "plan",
         "segment",
         "stretches",
+        "fixed",
         "buffers",
         "own_steps",
         "runner",

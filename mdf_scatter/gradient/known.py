@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from mdf_scatter.fixed import RANDOM, shape_told
 from mdf_scatter.lower.protos import node_proto, value_proto
 from mdf_scatter.tensors import array_of
 
@@ -19,9 +19,6 @@ _FOUND = "mdf_scatter.known"
 
 _LARGEST = 1024
 """Elements up to which a value is worth knowing: shapes, axes and positions have few."""
-
-_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-                     "RandomUniformLike", "Dropout"})  # fmt: skip
 
 
 def known_value(value: ir.Value, opset: int) -> Array | None:
@@ -43,37 +40,13 @@ def _found(value: ir.Value, opset: int) -> Array | None:
     if value.const_value is not None:
         return array_of(value.const_value) if value.const_value.size <= _LARGEST else None
     node = value.producer()
-    if node is None or node.domain != "" or node.op_type in _RANDOM:
+    if node is None or node.domain != "" or node.op_type in RANDOM:
         return None
-    if node.op_type == "Shape":
-        return _shape(node)
-    if node.op_type == "Size":
-        return _size(node)
+    if node.op_type in ("Shape", "Size"):
+        return shape_told(node)
     if any(isinstance(part, ir.Attr) and _holds_graph(part) for part in node.attributes.values()):
         return None
     return _evaluated(node, value, opset)
-
-
-def _shape(node: ir.Node) -> Array | None:
-    source = node.inputs[0]
-    if source is None or source.shape is None:
-        return None
-    start, end = (node.attributes.get(name) for name in ("start", "end"))
-    sizes = source.shape.dims[
-        0 if start is None else start.as_int() : len(source.shape) if end is None else end.as_int()
-    ]
-    if not all(isinstance(size, int) for size in sizes):
-        return None
-    return np.array(list(sizes), np.int64)
-
-
-def _size(node: ir.Node) -> Array | None:
-    """Return how many elements there are; of a shape, that is a rank, known where its sizes are not."""
-    source = node.inputs[0]
-    sizes = [] if source is None or source.shape is None else source.shape.dims
-    known = [size for size in sizes if isinstance(size, int)]
-    is_known = source is not None and source.shape is not None and len(known) == len(sizes)
-    return np.array(math.prod(known), np.int64) if is_known else None
 
 
 def _evaluated(node: ir.Node, value: ir.Value, opset: int) -> Array | None:
