@@ -7,69 +7,30 @@ arithmetic on names, and calls of functions that are listed here.
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Iterator
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mdf_scatter.checking.powers import huge_power
+from mdf_scatter.checking.sizes import MAX_ELEMENTS, huge_array
 from mdf_scatter.errors import ModelError, did_you_mean
+from mdf_scatter.vocabulary import (
+    ATTRIBUTES,
+    CONSTANTS,
+    DTYPES,
+    FUNCTIONS,
+    INSTEAD,
+    METHODS,
+    MODULES,
+    TAKES,
+    called,
+    dotted,
+    dtype_named,
+    is_none,
+    method_of,
+)
 
 MAX_LENGTH = 20_000
 MAX_DEPTH = 200
-
-_MANY = 255
-_UNARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "square",
-    "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-    "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
-    "abs", "sign", "floor", "ceil", "trunc", "isnan", "isinf", "logical_not", "zeros_like", "ones_like",
-)  # fmt: skip
-_BINARY = ("maximum", "minimum", "power", "heaviside", "logical_and", "logical_or", "dot", "matmul")
-_REDUCTIONS = ("sum", "mean", "prod", "max", "min")
-_BARE = ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "maximum")
-
-_ARITY = MappingProxyType(
-    dict.fromkeys(_UNARY, (1, 1))
-    | dict.fromkeys(_BINARY, (2, 2))
-    | dict.fromkeys(_REDUCTIONS, (1, 2))
-    | {"round": (1, 2), "transpose": (1, 2), "where": (3, 3), "clip": (3, 3), "array": (1, 1)}
-    | dict.fromkeys(
-        ("builtins.len", "builtins.int", "builtins.float", "builtins.sum", "builtins.round"), (1, 1)
-    )
-    | dict.fromkeys(("builtins.max", "builtins.min"), (1, _MANY))
-    | dict.fromkeys(("math.floor", "math.ceil", "math.trunc"), (1, 1))
-)
-"""How many arguments a function takes; a ufunc's next one would be an array that it writes into."""
-
-FUNCTIONS = MappingProxyType(
-    {f"numpy.{name}": name for name in _ARITY if "." not in name}
-    | {"numpy.absolute": "abs"}
-    | {name: name for name in _BARE}
-    | {f"math.{name}": name for name in ("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt")}
-    | {f"math.{name}": name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "isnan", "isinf")}
-    | {f"math.{name}": f"arc{name[1:]}" for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")}
-    | {"math.fabs": "abs", "math.pow": "power", "math.prod": "prod"}
-    | {f"math.{name}": f"math.{name}" for name in ("floor", "ceil", "trunc")}
-    | {name: f"builtins.{name}" for name in ("max", "min", "sum", "len", "int", "float", "round")}
-    | {"abs": "abs", "pow": "power"}
-)
-"""Functions that an expression may call, as it writes them, to what they are: NumPy's name where the
-meaning is NumPy's, a dotted name where it is Python's own (`math.floor` and `round` give integers,
-`max` takes any number of values)."""
-
-CONSTANTS = MappingProxyType(
-    {
-        f"{module}.{name}": getattr(math, name)
-        for module in ("numpy", "math")
-        for name in ("pi", "e", "inf", "nan")
-    }
-    | {"math.tau": math.tau}
-)
-"""Attributes that stand for a number."""
-
-KEYWORDS = MappingProxyType(dict.fromkeys(_REDUCTIONS, ("axis", "keepdims")))
-"""Keyword arguments that a function (by what it is) may be given, with literal values."""
 
 EXPECTED = "arithmetic on known names, numpy.* functions such as numpy.exp"
 
@@ -78,12 +39,12 @@ _ALLOWED = frozenset(
         ast.Name, ast.Load, ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.IfExp,
         ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult,
         ast.UnaryOp, ast.UAdd, ast.USub, ast.Not, ast.BoolOp, ast.And, ast.Or,
+        ast.BitAnd, ast.BitOr, ast.BitXor, ast.Invert,
         ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Call, ast.Attribute,
     }
 )  # fmt: skip
 _REFUSED: dict[type[ast.AST], str] = {
-    ast.LShift: "uses the operator <<", ast.RShift: "uses the operator >>", ast.Invert: "uses the operator ~",
-    ast.BitOr: "uses the operator |", ast.BitXor: "uses the operator ^", ast.BitAnd: "uses the operator &",
+    ast.LShift: "uses the operator <<", ast.RShift: "uses the operator >>",
     ast.Is: "uses the operator is", ast.IsNot: "uses the operator is not",
     ast.In: "uses the operator in", ast.NotIn: "uses the operator not in",
     ast.Lambda: "holds a lambda", ast.Dict: "holds a dict", ast.Set: "holds a set",
@@ -101,7 +62,7 @@ class ExpressionError(ModelError):
     Attributes:
         text: The text.
         problem: What in it is refused, without the text.
-        hint: What may have been meant, as `did_you_mean` writes it.
+        hint: What may have been meant, or what to write in its place, as `did_you_mean` writes it.
     """
 
     def __init__(self, text: str, problem: str, hint: str = "") -> None:
@@ -129,8 +90,8 @@ def parse(text: str) -> ast.expr:
     """Read an expression, and refuse everything that is not listed as allowed.
 
     Allowed are numbers, names, arithmetic, comparisons, `and`, `or`, `not`, `x if c else y`, lists,
-    tuples, subscripts, and calls of `FUNCTIONS`. The tree is at most `MAX_DEPTH` deep, so that it can
-    be read by recursion.
+    tuples, subscripts, calls of `FUNCTIONS` and `METHODS`, and `ATTRIBUTES`. The tree is at most
+    `MAX_DEPTH` deep, so that it can be read by recursion.
 
     Args:
         text: The expression; space around it does not count.
@@ -159,6 +120,8 @@ def parse(text: str) -> ast.expr:
             raise ExpressionError(text, *refusal)
     if (power := huge_power(tree)) is not None:
         raise ExpressionError(text, f"computes a number too large: {_source(stripped, power)}")
+    if (array := huge_array(tree)) is not None:
+        raise ExpressionError(text, f"makes more than {MAX_ELEMENTS} elements: {_source(stripped, array)}")
     return tree
 
 
@@ -205,15 +168,31 @@ def _is_deep(tree: ast.expr) -> bool:
 
 
 def _walk(tree: ast.expr) -> Iterator[ast.AST]:
-    """Give a node, then its parts, without the names of functions and the values of keywords."""
+    """Give a node, then its parts: no names of functions, no options, no open places of subscripts."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, ast.Call):
-            stack.extend(reversed(node.args))
-        elif not isinstance(node, ast.Attribute):
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+        stack.extend(reversed(_parts(node)))
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    match node:
+        case ast.Call():
+            call = called(node)
+            parts = node.args if call is None else [part for part in call.operands if part is not None]
+            return list(parts)
+        case ast.Attribute(value=value):
+            return [] if dotted(node) in CONSTANTS else [value]
+        case ast.Subscript(value=value, slice=index):
+            places = index.elts if isinstance(index, ast.Tuple) else [index]
+            return [value, *(place for place in places if not _is_open(place))]
+    return list(ast.iter_child_nodes(node))
+
+
+def _is_open(place: ast.expr) -> bool:
+    """Tell whether a subscript is `None` or `...`, which are nothing elsewhere."""
+    return isinstance(place, ast.Constant) and place.value in (None, ...)
 
 
 def _by_place(tree: ast.expr) -> list[ast.expr]:
@@ -231,8 +210,7 @@ def _refusal(node: ast.AST, text: str) -> tuple[str, str] | None:
         case ast.Constant(value=value) if not isinstance(value, (bool, int, float, complex)):
             return f"holds {_source(text, node)}", ""
         case ast.Attribute():
-            name = _dotted(node, text)
-            return None if name in CONSTANTS else (f"reads {name}", did_you_mean(name, CONSTANTS))
+            return _attribute_refusal(node, text)
         case ast.BinOp(left=left, op=ast.Add() | ast.Mult(), right=right) if _repeats(left, right):
             return f"joins or repeats a list: {_source(text, node)}", ""
         case ast.Call():
@@ -240,28 +218,58 @@ def _refusal(node: ast.AST, text: str) -> tuple[str, str] | None:
     return None
 
 
+def _attribute_refusal(node: ast.Attribute, text: str) -> tuple[str, str] | None:
+    name = _called_name(node, text)
+    is_of_array = not (isinstance(node.value, ast.Name) and node.value.id in MODULES)
+    if dotted(node) in CONSTANTS or (is_of_array and node.attr in ATTRIBUTES):
+        return None
+    before = name.rpartition(".")[0]
+    return f"reads {name}", _hint(name, [*CONSTANTS, *(f"{before}.{known}" for known in ATTRIBUTES)])
+
+
 def _call_refusal(node: ast.Call, text: str) -> tuple[str, str] | None:
-    name = _dotted(node.func, text)
-    if name not in FUNCTIONS:
-        return f"calls {name}", did_you_mean(name, FUNCTIONS)
-    canonical = FUNCTIONS[name]
-    least, most = _ARITY[canonical]
-    if not least <= len(node.args) <= most:
+    spelled, name = dotted(node.func), _called_name(node.func, text)
+    known = FUNCTIONS.get(spelled) or method_of(node.func)
+    if known is None:
+        before = name.rpartition(".")[0]
+        methods = [f"{before}.{method}" for method in METHODS] if before not in MODULES else []
+        return f"calls {name}", _hint(name, [*FUNCTIONS, *methods])
+    takes = TAKES[known]
+    # A method has its first argument in front of it.
+    in_front = int(spelled not in FUNCTIONS)
+    placed = takes.names[: in_front + len(node.args)]
+    for keyword in node.keywords:
+        if keyword.arg not in takes.named or keyword.arg in placed:
+            return f"gives {name} the argument {_source(text, keyword)}", ""
+    call = called(node)
+    if call is None:
+        least, most = takes.least - in_front, takes.most - in_front
         wanted = str(least) if least == most else f"{least} to {most}"
         return f"gives {name} {len(node.args)} arguments, not {wanted}", ""
-    for keyword in node.keywords:
-        if keyword.arg not in KEYWORDS.get(canonical, ()):
-            return f"gives {name} the argument {_source(text, keyword)}", ""
-        if literal(ast.get_source_segment(text, keyword.value) or "") is None:
-            return f"gives {name} a computed {keyword.arg}", ""
+    for option, value in call.options.items():
+        written = ast.get_source_segment(text, value) or ""
+        if option == "dtype" and dtype_named(value) is None:
+            return f"gives {name} the dtype {_source(text, value)}", did_you_mean(written, DTYPES)
+        if option != "dtype" and literal(written) is None and not is_none(value):
+            return f"gives {name} a computed {option}", ""
     return None
 
 
-def _dotted(node: ast.AST, text: str) -> str:
-    """Write a function's name; for a method of a result, that of the function called first."""
+def _hint(name: str, known: Iterable[str]) -> str:
+    if name.startswith("numpy.random."):
+        return ", and random numbers from an input port"
+    before, _, own = name.rpartition(".")
+    instead = INSTEAD.get(name) or (INSTEAD.get(own) if before and before not in MODULES else None)
+    return did_you_mean(name, known) if instead is None else f"; write {instead}"
+
+
+def _called_name(node: ast.AST, text: str) -> str:
+    """Write a function's name; for a method of what a refused function gives, that function's."""
     while True:
         match node:
             case ast.Attribute(value=ast.Call(func=func)) | ast.Call(func=func):
+                if dotted(func) in FUNCTIONS or method_of(func) is not None:
+                    return _source(text, node)
                 node = func
             case ast.Attribute(value=ast.Name(id=module), attr=attr):
                 return f"{module}.{attr}"

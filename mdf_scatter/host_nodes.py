@@ -17,14 +17,14 @@ import onnx
 from modeci_mdf.mdf import Function, Node, Parameter
 
 from mdf_scatter import expressions
-from mdf_scatter.attributes import graphs_in
+from mdf_scatter.attributes import graphs_in, is_sparse, sparse_array, sparse_proto
 from mdf_scatter.dtypes import dtype_of
 from mdf_scatter.errors import OperatorError, UnsupportedError
 from mdf_scatter.formats.restore import restored_node
 from mdf_scatter.lower.node_reading import results_used
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.arguments import read_array
-from mdf_scatter.ops.plain import alike, of_one_dtype
+from mdf_scatter.ops.plain import alike, as_integers, of_one_dtype
 
 _LISTS = "mdf_scatter_lists"
 """Argument of our functions while the engine runs: the names of those that are lists in the file."""
@@ -68,6 +68,9 @@ def prepared(node: Node, opset: int | None) -> tuple[Node, list[Versioned]]:
     own.input_ports = [_typed_port(port) for port in own.input_ports]
     own.functions = [copy.copy(function) for function in own.functions]
     own.parameters = [copy.copy(parameter) for parameter in own.parameters]
+    for parameter in own.parameters:
+        if is_sparse(parameter.value):
+            parameter.value = sparse_array(sparse_proto(parameter.value))
     for call in (*own.functions, *own.parameters):
         if call.function:
             _quote_options(own, call)
@@ -128,6 +131,9 @@ def tensors(op: Op, scope: Mapping[str, Any]) -> list[Any]:
     plain = [name for name, value in given.items() if name in lists or type(value) in (bool, int, float)]
     if plain:
         given = alike({name: read_array(op.name, name, value) for name, value in given.items()}, plain)
+    given |= {
+        name: as_integers(read_array(op.name, name, scope[name])) for name in op.integers if name in lists
+    }
     return [given.get(name, scope.get(name)) for name in op.inputs]
 
 
@@ -161,7 +167,7 @@ def _quote_options(node: Node, call: Function | Parameter) -> None:
 def _tell_lists(node: Node, call: Function | Parameter) -> None:
     op = OPS.get((call.function or "").removeprefix("onnx::"))
     args = dict(call.args or {})
-    lists = [name for name in (of_one_dtype(op) if op else ()) if _is_list(node, args.get(name, name))]
+    lists = [name for name in (op.inputs if op else ()) if _is_list(node, args.get(name, name))]
     if lists:
         call.args = {**args, _LISTS: lists}
 

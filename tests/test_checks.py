@@ -141,6 +141,13 @@ VALUES = "nodes/x/parameters/"
             ["error: g.x.scatter: unknown function 'Softmax'; did you mean 'onnx::Softmax'?"],
         ),
         (
+            {CALLS + "function": "2 * data + 1"},
+            [
+                "error: g.x.scatter: unknown function '2 * data + 1'; write an expression as the value, not"
+                " as the function"
+            ],
+        ),
+        (
             {CALLS + "function": "__import__('os').system('x')"},
             [
                 "error: g.x.scatter: unknown function \"__import__('os').system('x')\"; expected a standard"
@@ -199,13 +206,15 @@ VALUES = "nodes/x/parameters/"
                 " 'mul', 'max', 'min' or 'mean'"
             ],
         ),
+        ({VALUES + "training/value": 0}, []),
+        ({VALUES + "training/value": 1}, []),
         (
             {VALUES + "training/value": 2},
             ["error: g.x.scatter: ScatterND: training is 2; expected true or false"],
         ),
         (
-            {VALUES + "training/value": 1},
-            ["error: g.x.scatter: ScatterND: training is 1; expected true or false"],
+            {VALUES + "training/value": 1.0},
+            ["error: g.x.scatter: ScatterND: training is 1.0; expected true or false"],
         ),
         (
             {VALUES + "lda_coeff/value": float("nan")},

@@ -151,7 +151,7 @@ def test_each_node_gives_one_gradient_for_each_input_that_is_not_of_integers() -
 
 @pytest.mark.parametrize("kind", list(NODES.values()), ids=list(NODES))
 def test_wrong_settings_and_inputs_name_the_node(kind: type[OperatorNode]) -> None:
-    for settings in ({"training": 1}, {"lda_coeff": None}, {"specified_outputs_name": ["a", "b"]}):
+    for settings in ({"training": 2}, {"lda_coeff": None}, {"specified_outputs_name": ["a", "b"]}):
         with pytest.raises(MdfScatterError, match=f"{kind.op.name} 'n': {next(iter(settings))} is "):
             kind("n", **settings)  # type: ignore[arg-type]
     with pytest.raises(MdfScatterError, match="'n': there is no input 'dat'"):

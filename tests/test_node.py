@@ -52,7 +52,7 @@ def test_an_error_names_the_node_and_keeps_its_cause() -> None:
             "ScatterND 's': reduction is of type NoneType; "
             "expected the text 'none', 'add', 'mul', 'max', 'min' or 'mean'",
         ),
-        ({"training": 1}, "ScatterND 's': training is 1; expected True or False"),
+        ({"training": 2}, "ScatterND 's': training is 2; expected True or False"),
         ({"lda_coeff": "1"}, "ScatterND 's': lda_coeff is '1'; expected a finite number"),
         ({"lda_coeff": True}, "ScatterND 's': lda_coeff is True; expected a finite number"),
         (

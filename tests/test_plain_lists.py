@@ -67,6 +67,30 @@ def test_of_lists_alone_all_numbers_are_kept() -> None:
     assert in_both(scatter(data=["a", "b"], indices=[[0]], updates=["c"])).tolist() == ["c", "b"]
 
 
+@pytest.mark.parametrize("indices", [[[], []], "[[], []]"])
+def test_an_empty_list_of_indices_is_of_integers(indices: Any) -> None:
+    model = scatter(data=np.zeros(3, np.float32), indices=indices, updates=np.ones((2, 3), np.float32))
+    assert in_both(model).tolist() == [1, 1, 1]
+    assert in_both(scatter(data=[1, 2], indices=indices, updates=[[3, 4], [5, 6]])).tolist() == [5, 6]
+    assert in_both(scatter(function="GatherND", data=[1, 2], indices=indices)).tolist() == [[1, 2]] * 2
+    summed = scatter(function="tf::scatter_nd", indices=indices, updates=[[1.5], [2.5]], shape=[1])
+    assert in_both(summed).tolist() == [4]
+
+
+def test_an_empty_list_tells_no_dtype() -> None:
+    result = in_both(scatter(data=[1, 2], indices=np.zeros((0, 1), np.int64), updates=[]))
+    assert result.dtype == np.int64
+    assert result.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("training", [0, 1, "1"])
+def test_training_may_be_0_or_1(training: Any) -> None:
+    model = scatter(data=np.zeros(2, np.float32), indices=[[1]], updates=[2], training=training)
+    assert in_both(model).tolist() == [0, 2]
+    stopped = mdf_scatter.grad(model, of=["y"]).graphs[0].metadata["gradient"]["stopped"]
+    assert stopped == ([] if int(training) else [{"node": "n", "reason": "training is false"}])
+
+
 def test_a_number_is_as_the_tensor_too() -> None:
     result = in_both(scatter(data=np.zeros(2, np.float32), indices=[1], updates=3.5))
     assert result.dtype == np.float32
@@ -189,6 +213,24 @@ def test_a_list_is_not_cut_short_in_onnx_functions_either() -> None:
     result = mdf_scatter.run(model, {"x": np.array([1, 2])}, engine="onnx")["y"]
     assert result.dtype == np.int64
     assert result.tolist() == [3, 4]
+
+
+def test_inputs_without_end_are_one_list() -> None:
+    node = Node(
+        id="n",
+        parameters=[Parameter(id="a", value=[1.0]), Parameter(id="b", value=[2.0])],
+        functions=[Function(id="f", function="onnx::Concat", args={"inputs": ["a", "b"], "axis": 0})],
+        output_ports=[OutputPort(id="y", value="f")],
+    )
+    model = Model(id="m", graphs=[Graph(id="g", nodes=[node])])
+    assert mdf_scatter.run(model, engine="onnx")["y"].tolist() == [1, 2]
+    node.functions[0].args = {"first": "a", "second": "b", "axis": 0}
+    with pytest.raises(UnsupportedError) as caught:
+        lower(model)
+    assert str(caught.value) == (
+        "onnx::Concat 'n': argument 'inputs' of onnx::Concat is missing; give all of them as one list, as in"
+        " inputs: [a, b]"
+    )
 
 
 def test_what_a_dtype_holds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,10 +16,10 @@ from mdf_scatter.checking.edges import find_circles
 from mdf_scatter.checking.finding import Finding, chain, error, near, warning
 from mdf_scatter.checking.scope import Call, Scope, args_of, variables
 from mdf_scatter.errors import OperatorError, did_you_mean, listed
-from mdf_scatter.expressions import shorten
+from mdf_scatter.expressions import ExpressionError, parse, shorten
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.arguments import check_choice
-from mdf_scatter.ops.settings import check_lda_coeff, described
+from mdf_scatter.ops.settings import check_lda_coeff, described, is_flag
 
 STANDARD = {
     "linear": ("variable0", "slope", "intercept"),
@@ -184,7 +185,7 @@ def attribute_problems(scope: Scope, call: Call, op: Op) -> dict[str, str]:
             except OperatorError as found:
                 problems[name] = str(found)
     training = attribute_value(scope, call, "training")
-    if training is not None and not isinstance(training, (bool, np.bool_)):
+    if training is not None and not is_flag(training):
         problems["training"] = f"{op.name}: training is {described(training)}; expected true or false"
     factor = attribute_value(scope, call, "lda_coeff")
     if factor is not None:
@@ -233,7 +234,17 @@ def _unknown(where: str, function: str) -> Finding:
             f"function {shorten(function)!r} is of a domain that is not known here;"
             " it can be carried, not run",
         )
-    return error(where, f"unknown function {shorten(function)!r}{_near_functions(function)}")
+    return error(
+        where, f"unknown function {shorten(function)!r}{_meant(function) or _near_functions(function)}"
+    )
+
+
+def _meant(function: str) -> str:
+    try:
+        is_expression = not isinstance(parse(function), ast.Name)
+    except ExpressionError:
+        return ""
+    return "; write an expression as the value, not as the function" if is_expression else ""
 
 
 @cache

@@ -26,7 +26,7 @@ from mdf_scatter.errors import OperatorError
 from mdf_scatter.expressions import literal
 from mdf_scatter.ops import Op
 from mdf_scatter.ops.arguments import resolve_rows
-from mdf_scatter.ops.plain import alike, fitted, of_one_dtype
+from mdf_scatter.ops.plain import alike, as_integers, fitted, of_one_dtype
 from mdf_scatter.wiring import is_backward
 
 
@@ -146,6 +146,8 @@ def _values(op: Op, tensors: Mapping[str, Known]) -> list[npt.NDArray[Any]]:
     arrays = {name: tensor.value for name, tensor in tensors.items() if tensor.value is not None}
     given = {name: arrays[name] for name in of_one_dtype(op) if name in arrays}
     arrays |= alike(given, [name for name in given if tensors[name].dtype is None])
+    lists = [name for name in op.integers if name in arrays and tensors[name].dtype is None]
+    arrays |= {name: as_integers(arrays[name]) for name in lists}
     return list(arrays.values())
 
 

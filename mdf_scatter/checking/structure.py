@@ -39,7 +39,7 @@ def check_graph(graph: Graph) -> Iterator[Finding]:
     yield from _twice(place(graph.id), "edge", (edge.id for edge in graph.edges))
     try:
         inputs = [item.name for item in graph_inputs(graph)]
-        outputs = [item.name for item in graph_outputs(graph)]
+        outputs = list({id(item.port): item.name for item in graph_outputs(graph)}.values())
     except (TypeError, ValueError, AttributeError):
         yield error(
             place(graph.id), "metadata 'onnx' is not as this package writes it; remove it, or import again"

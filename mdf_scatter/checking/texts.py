@@ -16,7 +16,8 @@ from mdf_scatter.checking.powers import huge_power
 from mdf_scatter.checking.scope import Feeding, Scope, args_of, conditions_of, texts_in
 from mdf_scatter.checking.tensors import dtype_declared
 from mdf_scatter.dtypes import is_string
-from mdf_scatter.expressions import FUNCTIONS, shorten
+from mdf_scatter.expressions import shorten
+from mdf_scatter.vocabulary import FUNCTIONS
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ _WEAK_DTYPE: dict[type, np.dtype[Any]] = {
 # Where NumPy's loop for bool is logical, not arithmetic.
 _ON_BOOL = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}
 _COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+# Of bools alone these give bools, in Python too.
+_LOGICAL = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
 # Operators without bool, in any operator set that this package writes for.
 _NOT_ON_BOOL = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Abs", "MatMul"})
 
@@ -49,6 +51,14 @@ class Arithmetic:
     def op(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
         """Add one node and return its output."""
         return self.builder.op(op_type, inputs, attributes, name=self.name)[0]
+
+    def with_axes(self, op_type: str, value: ir.Value, axes: Sequence[int] | None) -> ir.Value:
+        """Add a Squeeze or Unsqueeze; from operator set 13 on, the axes are an input."""
+        if axes is None:
+            return self.op(op_type, value)
+        if self.builder.opset_imports[""] < 13:
+            return self.op(op_type, value, axes=list(axes))
+        return self.op(op_type, value, self.constant(axes, np.int64))
 
     def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """Return a constant, of the dtype asked for."""
@@ -88,7 +98,7 @@ class Arithmetic:
         if all(isinstance(operand, Literal) for operand in operands):
             return self.folded(plain, operands)
         # Python has no arithmetic on bools: they are integers.
-        kinds = [int if kind_of(o) is bool else kind_of(o) for o in operands]
+        kinds = [int if kind_of(o) is bool and function not in _LOGICAL else kind_of(o) for o in operands]
         dtypes = function.resolve_dtypes((*(_WEAK_DTYPE[kind] for kind in kinds), None))
         result = self._write(op_type, [self.cast(o, d) for o, d in zip(operands, dtypes, strict=False)])
         return self.weak(result, type(np.zeros((), result.dtype.numpy() if result.dtype else None).item()))
@@ -143,6 +153,10 @@ def elementwise(a: Arithmetic, op_type: str, *values: ir.Value) -> ir.Value:
         return a.op("Identity", *values)
     if op_type == "Neg" and dtype.kind == "u":
         return a.op("Sub", a.constant(0, dtype), *values)
+    if op_type == "MatMul" and _is_transposed(values[0]) and len(shape_of(values[1]) or ()) == 1:
+        # Of a transposed matrix and a vector onnxruntime makes a product without the transposition.
+        column = a.with_axes("Unsqueeze", values[1], [1])
+        return a.with_axes("Squeeze", elementwise(a, "MatMul", values[0], column), [-1])
     if op_type in ("Pow", "MatMul") and dtype.kind in "iu" and dtype.itemsize < 4:
         # Wraps to the same: only the low bits count.
         return a.cast(a.op(op_type, *(a.cast(value, _INT32) for value in values)), dtype)
@@ -150,6 +164,11 @@ def elementwise(a: Arithmetic, op_type: str, *values: ir.Value) -> ir.Value:
         strict = a.op(op_type.removesuffix("OrEqual"), *values)
         return a.op("Or", strict, a.op("Equal", *values))
     return a.op(op_type, *values)
+
+
+def _is_transposed(value: ir.Value) -> bool:
+    node = value.producer()
+    return node is not None and node.op_type == "Transpose"
 
 
 def kind_of(operand: Operand) -> Any:

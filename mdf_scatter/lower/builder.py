@@ -251,7 +251,8 @@ class Builder:
         if schema is None:
             return
         read = [value for value in node.inputs if value is not None]
-        if any(value.type is None for value in read):
+        if any(value.type is None for value in read) or any(map(ir.Attr.is_ref, node.attributes.values())):
+            # What an attribute of the function around holds, only a call of it says.
             return
         constants = {
             str(value.name): ir.to_proto(value.const_value)

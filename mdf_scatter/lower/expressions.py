@@ -7,7 +7,7 @@ meets, arrays are promoted, and dividing integers gives floats.
 from __future__ import annotations
 
 import ast
-import operator
+import builtins
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,71 +15,34 @@ from typing import Any
 import numpy as np
 
 from mdf_scatter.errors import UnsupportedError
-from mdf_scatter.expressions import CONSTANTS, FUNCTIONS, literal
-from mdf_scatter.lower import forms, reductions
-from mdf_scatter.lower.arithmetic import Arithmetic, Form, dtype_of, is_weak, kind_of, select, shape_of
+from mdf_scatter.lower import pythons, sizes
+from mdf_scatter.lower.arithmetic import Arithmetic, Form, dtype_of, is_weak, kind_of, rank_of, shape_of
 from mdf_scatter.lower.builder import Builder, Literal, Operand
 from mdf_scatter.lower.indexing import item, item_of_list
+from mdf_scatter.lower.limits import LIMITS
+from mdf_scatter.lower.making import MAKING, converted_to, stacked
+from mdf_scatter.lower.ordering import ORDERING
+from mdf_scatter.lower.products import PRODUCTS
+from mdf_scatter.lower.reductions import REDUCTIONS
+from mdf_scatter.lower.shaping import SHAPING, transposed
+from mdf_scatter.lower.ufuncs import BINARY, COMPARISON, ELEMENTWISE, UNARY
+from mdf_scatter.vocabulary import CONSTANTS, Called, called, dotted, dtype_named
 
 Resolve = Callable[[str], "Operand | list[Operand]"]
 
-_BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], Any, str | Form]] = {
-    ast.Add: (operator.add, np.add, "Add"),
-    ast.Sub: (operator.sub, np.subtract, "Sub"),
-    ast.Mult: (operator.mul, np.multiply, "Mul"),
-    ast.Div: (operator.truediv, np.true_divide, "Div"),
-    ast.FloorDiv: (operator.floordiv, np.floor_divide, forms.floor_divide),
-    ast.Mod: (operator.mod, np.remainder, forms.remainder),
-    ast.Pow: (operator.pow, np.power, forms.power),
-    ast.MatMult: (operator.matmul, np.matmul, "MatMul"),
+_OF_ARRAYS = REDUCTIONS | SHAPING | MAKING | ORDERING | PRODUCTS | LIMITS
+_LISTS = dict.fromkeys(("concatenate", "stack", "hstack", "vstack", "zeros", "ones", "full"), 0) | {
+    "reshape": 1,
+    "tile": 1,
 }
-_COMPARISON: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], Any, str | Form]] = {
-    ast.Lt: (operator.lt, np.less, "Less"),
-    ast.LtE: (operator.le, np.less_equal, "LessOrEqual"),
-    ast.Gt: (operator.gt, np.greater, "Greater"),
-    ast.GtE: (operator.ge, np.greater_equal, "GreaterOrEqual"),
-    ast.Eq: (operator.eq, np.equal, "Equal"),
-    ast.NotEq: (operator.ne, np.not_equal, forms.not_equal),
+"""Which operand a function reads the parts of, where it is a list; of all others it reads the array."""
+
+_OF_CONSTANTS: dict[str, Callable[..., Any]] = {
+    "astype": lambda array, dtype: np.asarray(array).astype(dtype),
+    "ndarray.clip": np.clip,
+    "norm": np.linalg.norm,
 }
-_ELEMENTWISE: dict[str, tuple[Any, str | Form]] = {
-    "abs": (np.abs, "Abs"),
-    "arccos": (np.arccos, "Acos"),
-    "arccosh": (np.arccosh, "Acosh"),
-    "arcsin": (np.arcsin, "Asin"),
-    "arcsinh": (np.arcsinh, "Asinh"),
-    "arctan": (np.arctan, "Atan"),
-    "arctanh": (np.arctanh, "Atanh"),
-    "ceil": (np.ceil, "Ceil"),
-    "cos": (np.cos, "Cos"),
-    "cosh": (np.cosh, "Cosh"),
-    "exp": (np.exp, "Exp"),
-    "exp2": (np.exp2, forms.exp2),
-    "expm1": (np.expm1, forms.expm1),
-    "floor": (np.floor, "Floor"),
-    "heaviside": (np.heaviside, forms.heaviside),
-    "isinf": (np.isinf, forms.is_inf),
-    "isnan": (np.isnan, forms.is_nan),
-    "log": (np.log, "Log"),
-    "log10": (np.log10, forms.logarithm(10)),
-    "log1p": (np.log1p, forms.log1p),
-    "log2": (np.log2, forms.logarithm(2)),
-    "logical_and": (np.logical_and, forms.logical("And")),
-    "logical_not": (np.logical_not, forms.logical("Not")),
-    "logical_or": (np.logical_or, forms.logical("Or")),
-    "matmul": (np.matmul, "MatMul"),
-    "maximum": (np.maximum, "Max"),
-    "minimum": (np.minimum, "Min"),
-    "power": (np.power, forms.power),
-    "sign": (np.sign, forms.sign),
-    "sin": (np.sin, "Sin"),
-    "sinh": (np.sinh, "Sinh"),
-    "sqrt": (np.sqrt, "Sqrt"),
-    "square": (np.square, forms.square),
-    "tan": (np.tan, "Tan"),
-    "tanh": (np.tanh, "Tanh"),
-    "trunc": (np.trunc, forms.truncated),
-}
-"""What a function that an expression calls is (see `expressions.FUNCTIONS`), and its form in ONNX."""
+"""What functions that are not NumPy's own by name give of constants."""
 
 
 class ExpressionLowering:
@@ -115,7 +78,7 @@ class ExpressionLowering:
         value = self.lower(tree)
         if not isinstance(value, list):
             return value
-        return value[0] if isinstance(tree, ast.Name) else reductions.stacked(self._a, value)
+        return value[0] if isinstance(tree, ast.Name) else stacked(self._a, value)
 
     def _lower(self, tree: ast.expr) -> Operand | list[Operand]:
         match tree:
@@ -123,14 +86,14 @@ class ExpressionLowering:
                 return Literal(value)
             case ast.Name(id=name):
                 return self._resolve(name)
-            case ast.Attribute() if ast.unparse(tree) in CONSTANTS:
-                return Literal(CONSTANTS[ast.unparse(tree)])
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return self._binary(tree, _BINARY[type(op)], left, right)
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self._a.python(operator.neg, np.negative, forms.negative, self.one(operand))
-            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                return self._positive(self.one(operand))
+            case ast.Attribute() if dotted(tree) in CONSTANTS:
+                return Literal(CONSTANTS[dotted(tree)])
+            case ast.Attribute(value=array, attr=attr):
+                return self._attribute(self._array(tree, array, self.lower(array)), attr)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+                return self._binary(tree, BINARY[type(op)], left, right)
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in UNARY:
+                return self._a.python(*UNARY[type(op)], self.one(operand))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self._not(self.one(operand))
             case ast.BoolOp(op=op, values=values):
@@ -140,8 +103,8 @@ class ExpressionLowering:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self.one(test)
                 if isinstance(condition, Literal):
-                    return self.one(body if reductions.truth_of(self._a, condition) else orelse)
-                return reductions.chosen(self._a, condition, self.one(body), self.one(orelse))
+                    return self.one(body if pythons.truth_of(self._a, condition) else orelse)
+                return pythons.chosen(self._a, condition, self.one(body), self.one(orelse))
             case ast.Subscript(value=base, slice=index):
                 whole = self.lower(base)
                 if isinstance(whole, list):
@@ -149,8 +112,8 @@ class ExpressionLowering:
                 return item(self._a, whole, index, self.one)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return [self.one(part) for part in parts]
-            case ast.Call(func=func, args=args, keywords=keywords):
-                return self._call(tree, ast.unparse(func), args, {k.arg: k.value for k in keywords})
+            case ast.Call() if (call := called(tree)) is not None:
+                return self._call(tree, call)
         raise self._unsupported(tree)
 
     def _binary(
@@ -163,138 +126,137 @@ class ExpressionLowering:
             raise self._unsupported(tree)
         return self._a.python(*operation, *sides)
 
-    def _positive(self, operand: Operand) -> Operand:
-        if isinstance(operand, Literal):
-            return self._a.folded(operator.pos, [operand])
-        if dtype_of(operand) == np.bool_:
-            raise TypeError("+ is not defined for bool")
-        return operand
-
     def _not(self, operand: Operand) -> Operand:
         if isinstance(operand, Literal):
-            return Literal(not reductions.truth_of(self._a, operand))
-        return self._a.weak(self._a.op("Not", reductions.truth(self._a, operand)), bool)
+            return Literal(not pythons.truth_of(self._a, operand))
+        return self._a.weak(self._a.op("Not", pythons.truth(self._a, operand)), bool)
 
     def _any_or_all(self, parts: Sequence[Callable[[], Operand]], is_and: bool) -> Operand:
         """Return what `and` or `or` gives: the first value that decides, or else the last."""
         value = parts[0]()
         for part in parts[1:]:
             if isinstance(value, Literal):
-                if reductions.truth_of(self._a, value) != is_and:
+                if pythons.truth_of(self._a, value) != is_and:
                     return value
                 value = part()
                 continue
             other = part()
             if dtype_of(value) == dtype_of(other) == np.bool_ and shape_of(value) == shape_of(other):
                 kind = kind_of(value)
-                reductions.truth(self._a, value)
+                pythons.truth(self._a, value)
                 result = self._a.op("And" if is_and else "Or", self._a.value(value), self._a.value(other))
                 value = self._a.weak(result, bool) if kind is bool and is_weak(other) else result
             else:
                 left, right = (other, value) if is_and else (value, other)
-                value = reductions.chosen(self._a, value, left, right)
+                value = pythons.chosen(self._a, value, left, right)
         return value
 
     def _compared(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Operand:
         values = [self.one(left), *(self.one(other) for other in comparators)]
 
         def compared(place: int) -> Operand:
-            plain, ufunc, form = _COMPARISON[type(ops[place])]
+            plain, ufunc, form = COMPARISON[type(ops[place])]
             return self._a.python(plain, ufunc, form, values[place], values[place + 1])
 
         if len(ops) == 1:
             return compared(0)
         return self._any_or_all([partial(compared, place) for place in range(len(ops))], True)
 
-    def _call(
-        self, tree: ast.Call, spelled: str, args: Sequence[ast.expr], keywords: dict[str | None, ast.expr]
-    ) -> Operand:
-        a = self._a
-        name = FUNCTIONS.get(spelled, "")
-        if name in _ELEMENTWISE:
-            function, form = _ELEMENTWISE[name]
-            operands = [self.one(argument) for argument in args]
-            if spelled == "abs":
-                return a.python(abs, function, form, *operands)
-            if spelled == "pow":
-                return a.python(operator.pow, function, form, *operands)
-            if spelled.startswith("math."):
-                return self._of_python(
-                    function, form, operands, bool if name in ("isnan", "isinf") else float
-                )
-            return a.apply(function, form, *operands)
-        match name, [self.lower(argument) for argument in args]:
-            case (("builtins.sum" | "prod"), [operand]) if not spelled.startswith("numpy."):
-                return reductions.python_sum(a, operand, product=name == "prod")
-            case "builtins.len", [operand]:
-                return reductions.length(a, operand)
-            case (("builtins.max" | "builtins.min"), [[*several]] | [*several]):
-                flat = [self.single(operand) for operand in several]
-                return reductions.python_extreme(a, name.removeprefix("builtins."), flat)
-            case _, [*arrays]:
-                return self._of_arrays(tree, name, [self.single(o) for o in arrays], args[1:], keywords)
-        raise self._unsupported(tree)
+    def _attribute(self, array: Operand, attr: str) -> Operand | list[Operand]:
+        match attr:
+            case "shape":
+                return sizes.shape_parts(self._a, array)
+            case "size":
+                return sizes.count(self._a, array)
+            case "ndim":
+                return Literal(rank_of(self._a, array))
+        return transposed(self._a, array)
 
-    def _of_arrays(
-        self,
-        tree: ast.Call,
-        name: str,
-        operands: Sequence[Operand],
-        options: Sequence[ast.expr],
-        keywords: dict[str | None, ast.expr],
-    ) -> Operand:
-        a, first = self._a, operands[0]
-        if name in reductions.REDUCTIONS:
-            axis = keywords.get("axis", options[0] if options else None)
-            keep = keywords.get("keepdims")
-            keepdims = keep is not None and bool(self._literal(tree, keep))
-            return reductions.reduced(a, name, first, self._literal(tree, axis), keepdims)
-        match name:
-            case "array":
-                return reductions.strong(a, first)
-            case "where":
-                return select(a, *operands)
-            case "clip":
-                return reductions.clipped(a, *operands)
-            case "dot":
-                return reductions.dot(a, *operands)
-            case "round":
-                return reductions.rounded(a, first, self._literal(tree, options[0]) if options else 0)
-            case "transpose":
-                return reductions.transposed(a, first, self._literal(tree, options[0]) if options else None)
-            case "zeros_like" | "ones_like":
-                return reductions.like(a, first, int(name == "ones_like"))
-            case (
-                "builtins.int"
-                | "builtins.float"
-                | "builtins.round"
-                | "math.floor"
-                | "math.ceil"
-                | "math.trunc"
-            ):
-                return reductions.converted(a, name.partition(".")[2], first)
-        raise self._unsupported(tree)
+    def _array(self, tree: ast.expr, of: ast.expr, value: Operand | list[Operand]) -> Operand:
+        """Return what an attribute is read or a method called of: Python's numbers and lists have none."""
+        if isinstance(value, list) or is_weak(value):
+            what = "a list" if isinstance(value, list) else "a Python number"
+            raise UnsupportedError(
+                f"{self._a.name}: expression {ast.unparse(tree)!r}: {ast.unparse(of)!r} is {what}, no array;"
+                f" write numpy.array({ast.unparse(of)}) in its place"
+            )
+        return value
+
+    def _call(self, tree: ast.Call, call: Called) -> Operand:
+        a, name, spelled = self._a, call.name, dotted(tree.func)
+        given = [None if part is None else self.lower(part) for part in call.operands]
+        read = [operand for operand in given if operand is not None]
+        if call.is_method and isinstance(tree.func, ast.Attribute):
+            self._array(tree, tree.func.value, read[0])
+        if name in ELEMENTWISE:
+            return self._elementwise(spelled, name, [self.single(operand) for operand in read])
+        home, _, own = name.rpartition(".")
+        if home in ("builtins", "math") or name == "ndarray.item":
+            return self._python(own, read)
+        options = {option: self._option(option, value) for option, value in call.options.items()}
+        for place, operand in enumerate(given):
+            if operand is not None and place != _LISTS.get(name):
+                given[place] = self.single(operand)
+        sizes.refuse_huge(a, name, given)
+        while given[-1] is None:
+            given.pop()
+        if all(map(_is_constant, given)):
+            values = [_value(operand) for operand in given]
+            function = _OF_CONSTANTS.get(name) or getattr(np, own)
+            return a.folded(lambda: function(*values, **options), [])
+        if home == "numpy":
+            return converted_to(a, self.single(read[0]), np.dtype(own))
+        return _OF_ARRAYS[name](a, *given, **options)
+
+    def _elementwise(self, spelled: str, name: str, operands: Sequence[Operand]) -> Operand:
+        a, function, form = self._a, getattr(np, name), ELEMENTWISE[name]
+        if spelled in ("abs", "pow"):
+            return a.python(getattr(builtins, spelled), function, form, *operands)
+        if not spelled.startswith("math."):
+            return a.apply(function, form, *operands)
+        # A function of Python's `math` gives a Python number, of Python numbers.
+        kind = bool if name in ("isnan", "isinf", "isfinite") else float
+        result = a.apply(function, form, *(pythons.converted(a, "float", operand) for operand in operands))
+        return Literal(kind(result.value)) if isinstance(result, Literal) else a.weak(result, kind)
+
+    def _python(self, name: str, given: Sequence[Operand | list[Operand]]) -> Operand:
+        a = self._a
+        match name, given:
+            case (("sum" | "prod"), [operand]):
+                return pythons.python_sum(a, operand, product=name == "prod")
+            case "len", [operand]:
+                return pythons.length(a, operand)
+            case (("max" | "min"), [[only]]):
+                return only
+            case (("max" | "min"), [[*several]] | [*several]):
+                return pythons.python_extreme(a, name, [self.single(operand) for operand in several])
+            case (("any" | "all"), [operand]):
+                return pythons.python_decided(a, name, self.single(operand))
+            case "item", [operand]:
+                return pythons.taken_out(a, self.single(operand))
+        return pythons.converted(a, name, self.single(given[0]))
 
     def single(self, value: Operand | list[Operand]) -> Operand:
         """Return a value; of several, the array that NumPy makes of them."""
-        return reductions.stacked(self._a, value) if isinstance(value, list) else value
+        return stacked(self._a, value) if isinstance(value, list) else value
 
-    def _of_python(self, function: Any, form: str | Form, operands: Sequence[Operand], kind: type) -> Operand:
-        """Return what a function of Python's `math` gives: a Python number of Python numbers."""
-        a = self._a
-        read = [reductions.converted(a, "float", operand) for operand in operands]
-        result = a.apply(function, form, *read)
-        if isinstance(result, Literal):
-            return Literal(kind(result.value))
-        return a.weak(result, kind)
-
-    def _literal(self, tree: ast.expr, option: ast.expr | None) -> Any:
-        if option is None:
-            return None
-        value = literal(ast.unparse(option))
-        if value is None and not (isinstance(option, ast.Constant) and option.value is None):
-            raise self._unsupported(tree)
-        return tuple(value) if isinstance(value, list) else value
+    def _option(self, option: str, value: ast.expr) -> Any:
+        if option == "dtype":
+            return np.dtype(dtype_named(value))
+        written = ast.literal_eval(value)
+        return tuple(written) if isinstance(written, list) else written
 
     def _unsupported(self, tree: ast.expr) -> UnsupportedError:
         return UnsupportedError(f"{self._a.name}: expression {ast.unparse(tree)!r} has no form in ONNX here")
+
+
+def _is_constant(operand: Operand | list[Operand] | None) -> bool:
+    if isinstance(operand, list):
+        return all(map(_is_constant, operand))
+    return operand is None or isinstance(operand, Literal)
+
+
+def _value(operand: Operand | list[Operand] | None) -> Any:
+    if isinstance(operand, list):
+        return [_value(part) for part in operand]
+    return operand.value if isinstance(operand, Literal) else None

@@ -20,6 +20,9 @@ from mdf_scatter.lower.arithmetic import Arithmetic, Form, elementwise, numpy_dt
 _UNROLLED = 64
 """Integer powers below this are written as products."""
 
+_BITWISE_SINCE = 18
+"""The first operator set with operators on bits."""
+
 
 def is_nan(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     """`isnan`: not equal to itself."""
@@ -33,6 +36,15 @@ def is_inf(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     if dtype.kind in "biu":
         return a.op("Not", a.op("Equal", x, x))
     return a.op("Equal", a.op("Abs", x), a.constant(np.inf, dtype))
+
+
+def is_finite(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
+    """`isfinite`, for integers too."""
+    (x,) = values
+    dtype = numpy_dtype(x)
+    if dtype.kind in "biu":
+        return a.op("Equal", x, x)
+    return a.op("Less", a.op("Abs", x), a.constant(np.inf, dtype))
 
 
 def sign(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
@@ -110,9 +122,36 @@ def expm1(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     return a.op("Where", plain, less, a.op("Where", as_is, x, found))
 
 
+def logaddexp(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
+    """`logaddexp`: the larger one, and what the smaller one adds to it."""
+    x, y = values
+    # Of two equal infinities the distance is NaN.
+    both = a.op("And", a.op("Equal", x, y), is_inf(a, [x]))
+    apart = a.op("Where", both, a.constant(0, numpy_dtype(x)), a.op("Sub", x, y))
+    rest = log1p(a, [a.op("Exp", a.op("Neg", a.op("Abs", apart)))])
+    return a.op("Add", a.op("Max", x, y), rest)
+
+
 def exp2(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     """`exp2`: two to the power."""
     return a.op("Pow", a.constant(2, numpy_dtype(values[0])), values[0])
+
+
+def times(factor: float) -> Form:
+    """Return the form of a product with a number, which is rounded to the dtype first."""
+
+    def form(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
+        return a.op("Mul", values[0], a.constant(factor, numpy_dtype(values[0])))
+
+    return form
+
+
+def reciprocal(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
+    """`reciprocal`, of floats; NumPy's of integers is an integer, and nobody means that."""
+    dtype = numpy_dtype(values[0])
+    if dtype.kind != "f":
+        raise UnsupportedError(f"{a.name}: numpy.reciprocal of {dtype} gives integers; write 1 / x")
+    return a.op("Div", a.constant(1, dtype), values[0])
 
 
 def square(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
@@ -165,6 +204,22 @@ def logical(op_type: str) -> Form:
     return form
 
 
+def bitwise(op_type: str) -> Form:
+    """Return the form of `&`, `|`, `^` or `~`: of bools that of the logical one."""
+
+    def form(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
+        if numpy_dtype(values[0]) == np.bool_:
+            return a.op(op_type, *values)
+        if a.builder.opset_imports[""] < _BITWISE_SINCE:
+            raise UnsupportedError(
+                f"{a.name}: {op_type.lower()} of the bits of integers is in ONNX from operator set"
+                f" {_BITWISE_SINCE} on; compare with 0 first"
+            )
+        return a.op(f"Bitwise{op_type}", *values)
+
+    return form
+
+
 def not_equal(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
     """`not_equal`."""
     return a.op("Not", elementwise(a, "Equal", *values))
@@ -188,6 +243,14 @@ def remainder(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
         found = a.op("Where", flip, a.op("Add", rest, y), rest)
         return _with_sign(a, found, a.op("Less", y, a.constant(0, dtype)))
     return _guarded(a, x, y, lambda a, x, y: a.op("Mod", x, y), when_minus_one=None)
+
+
+def fmod(a: Arithmetic, values: Sequence[ir.Value]) -> ir.Value:
+    """`fmod`: of the dividend's sign; integers modulo zero give 0."""
+    x, y = values
+    if numpy_dtype(x).kind == "f":
+        return a.op("Mod", x, y, fmod=1)
+    return _guarded(a, x, y, lambda a, x, y: a.op("Mod", x, y, fmod=1), when_minus_one=None)
 
 
 def _float_rest(a: Arithmetic, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:

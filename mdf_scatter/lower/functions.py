@@ -23,7 +23,7 @@ from mdf_scatter.dtypes import name_of
 from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.builder import HELD, Builder, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
-from mdf_scatter.lower.plain import as_mdf_gives, as_tensor, dtype_beside, is_plain
+from mdf_scatter.lower.plain import as_mdf_gives, as_tensor, dtype_beside, dtype_of_integers, is_plain
 from mdf_scatter.ops import OPS, Op
 from mdf_scatter.ops.plain import of_one_dtype
 from mdf_scatter.signatures import Signature, signature
@@ -175,8 +175,8 @@ def _tensors(builder: Builder, call: Call, op: Op) -> list[ir.Value | None]:
     dtype = dtype_beside([given[name] for name in alike])
     values: dict[str, ir.Value] = {}
     for name, operand in given.items():
-        is_free = name in alike and is_plain(operand)
-        values[name] = as_tensor(builder, operand, dtype if is_free else None, call.name)
+        beside = dtype if name in alike else dtype_of_integers(operand)
+        values[name] = as_tensor(builder, operand, beside if is_plain(operand) else None, call.name)
     found = {name: _dtype_name(value.dtype) for name, value in values.items() if value.dtype is not None}
     for name in op.integers:
         if name in found and "int" not in found[name]:
@@ -205,11 +205,10 @@ def _dtype_name(dtype: ir.DataType) -> str:
 
 
 def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Value]:
-    known = None
+    known, opset = None, builder.opset_imports.get(domain)
     if (domain, op_type) not in builder.functions:
-        known = signature(op_type, domain, builder.opset_imports.get(domain))
+        known = signature(op_type, domain, opset)
         if known is None and domain in _DOMAINS:
-            opset = builder.opset_imports.get(domain)
             raise UnsupportedError(
                 f"{call.where}: {call.function} is not in opset {opset} of domain {domain!r}"
             )
@@ -224,8 +223,9 @@ def _onnx(builder: Builder, call: Call, domain: str, op_type: str) -> list[ir.Va
     while inputs and inputs[-1] is None:
         inputs.pop()
     if known is not None and len(inputs) < known.least:
-        missing = known.inputs[len(inputs)].name
-        raise UnsupportedError(f"{call.where}: argument {missing!r} of {call.function} is missing")
+        missing = known.inputs[len(inputs)]
+        hint = f"; give all of them as one list, as in {missing.name}: [a, b]" if missing.variadic else ""
+        raise UnsupportedError(f"{call.where}: argument {missing.name!r} of {call.function} is missing{hint}")
     return builder.op(
         op_type,
         inputs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce as fold
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ class _Slice:
     @property
     def parts(self) -> tuple[Operand | None, ...]:
         return (self.start, self.stop, self.step)
+
+
+_WHOLE = _Slice(None, None, None)
 
 
 def item_of_list(
@@ -64,14 +68,17 @@ def item(a: Arithmetic, base: Operand, index: ast.expr, lower: Lower) -> Operand
         literal = Literal(np.asarray(base.value) if base.listed else base.value)
         return a.folded(lambda array: array[wanted if isinstance(index, ast.Tuple) else wanted[0]], [literal])
     value = a.value(base)
-    if len(places) == 1 and not isinstance(places[0], _Slice):
+    if len(places) == 1 and isinstance(places[0], (ir.Value, Literal)) and not _is_open(places[0]):
         return _one(a, value, places[0])
-    rank = rank_of(a, value)
-    if len(places) > rank:
-        raise UnsupportedError(f"{a.name}: {len(places)} subscripts for a value of rank {rank}")
+    value, places = _opened(a, value, places)
     single = [_place(a, place) for place in places if not isinstance(place, _Slice)]
     if len(single) > 1 and any(rank_of(a, place) for place in single):
-        raise UnsupportedError(f"{a.name}: several subscripts, one of them an array, have no form in ONNX")
+        if any(place != _WHOLE for place in places[len(single) :]):
+            raise UnsupportedError(
+                f"{a.name}: several subscripts, one of them an array, beside a slice have no form in ONNX;"
+                " slice first, in brackets of its own"
+            )
+        return _each(a, value, single)
     # From the last axis to the first, so that an axis that goes does not move those still to come.
     for axis, place in reversed(list(enumerate(places))):
         if isinstance(place, _Slice):
@@ -79,6 +86,40 @@ def item(a: Arithmetic, base: Operand, index: ast.expr, lower: Lower) -> Operand
         else:
             value = a.op("Gather", value, single.pop(), axis=axis)
     return value
+
+
+def _each(a: Arithmetic, value: ir.Value, places: Sequence[ir.Value]) -> ir.Value:
+    """Return the elements, or parts, at places of which every subscript tells one coordinate."""
+    total = fold(lambda left, right: a.op("Add", left, right), places)
+    # What is added makes each of them as large as all are together.
+    nothing = a.op("Sub", total, total)
+    coordinates = [a.with_axes("Unsqueeze", a.op("Add", place, nothing), [-1]) for place in places]
+    return a.op("GatherND", value, a.op("Concat", *coordinates, axis=-1))
+
+
+def _opened(
+    a: Arithmetic, value: ir.Value, places: Sequence[Operand | _Slice]
+) -> tuple[ir.Value, list[Operand | _Slice]]:
+    """Return a value with the axes that `None` adds, and the subscripts without `None` and `...`."""
+    rank = rank_of(a, value)
+    taken = sum(not _is_open(place) for place in places)
+    if taken > rank:
+        raise UnsupportedError(f"{a.name}: {taken} subscripts for a value of rank {rank}")
+    found: list[Operand | _Slice] = []
+    added: list[int] = []
+    for place in places:
+        if not isinstance(place, Literal) or not _is_open(place):
+            found.append(place)
+        elif place.value is None:
+            added.append(len(found))
+            found.append(_WHOLE)
+        else:
+            found += [_WHOLE] * (rank - taken)
+    return (a.with_axes("Unsqueeze", value, added) if added else value), found
+
+
+def _is_open(place: Operand | _Slice) -> bool:
+    return isinstance(place, Literal) and (place.value is None or place.value is ...)
 
 
 def _one(a: Arithmetic, value: ir.Value, place: Operand) -> ir.Value:

@@ -16,7 +16,7 @@ from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.arithmetic import Arithmetic
 from mdf_scatter.lower.builder import Builder, Literal, Operand
 from mdf_scatter.lower.expressions import ExpressionLowering
-from mdf_scatter.lower.reductions import stacked
+from mdf_scatter.lower.making import stacked
 from mdf_scatter.lower.stateful import conditions_of, is_number
 from mdf_scatter.ops import OPS
 from mdf_scatter.ops.settings import WIDEST, described, is_wide
@@ -70,7 +70,7 @@ class NodeReading:
 
         return ExpressionLowering(self._builder, resolve, self._node.id)
 
-    def _values(self, value: Any, name: str, read: Read) -> list[Operand]:
+    def _values(self, value: Any, name: str, read: Read, *, is_argument: bool = False) -> list[Operand]:
         """Return what a value in the file stands for: a constant, a name, or an expression."""
         if isinstance(value, np.ndarray):
             return [self._builder.constant(value, self._hint(name))]
@@ -79,7 +79,7 @@ class NodeReading:
                 return [operand for part in value for operand in read(part)]
             return [Literal(self._array(value, name), listed=True, name=f"{self._node.id}.{name}")]
         if isinstance(value, str):
-            return self._of_text(value, name, read)
+            return self._of_text(value, name, read, is_argument)
         if is_wide(value):
             raise UnsupportedError(
                 f"{self._where()}: {name!r} is {described(value)}; ONNX has no more than {WIDEST}"
@@ -105,7 +105,7 @@ class NodeReading:
             )
         return array.astype(object) if array.dtype.kind == "U" else array
 
-    def _of_text(self, text: str, name: str, read: Read) -> list[Operand]:
+    def _of_text(self, text: str, name: str, read: Read, is_argument: bool) -> list[Operand]:
         if self._knows(text):
             return read(text)
         if is_number(text):
@@ -114,7 +114,10 @@ class NodeReading:
         if isinstance(constant, list) and constant:
             return self._values(constant, name, read)
         value = self._expressions(read).lower(expressions.parse(text))
-        return value if isinstance(value, list) else [whole(value)]
+        if not isinstance(value, list):
+            return [whole(value)]
+        # A list of one is an array of one, but as an argument all that an operator joins.
+        return value if is_argument or len(value) != 1 else [stacked(self._arithmetic, value)]
 
     def _hint(self, name: str) -> str:
         parameter = self._parameters.get(name)

@@ -235,7 +235,8 @@ class NodeLowering(NodeReading):
                 if places.get(name, limit) >= limit:
                     return read(name)
                 if name not in found:
-                    found[name] = self._values(given[name], name, upto(places[name]))
+                    read_before = upto(places[name])
+                    found[name] = self._values(given[name], name, read_before, is_argument=True)
                 return found[name]
 
             return look

@@ -36,8 +36,14 @@ def dtype_beside(operands: Sequence[Operand]) -> np.dtype[Any] | None:
     if any(isinstance(operand, ir.Value) and operand.dtype is None for operand in operands):
         return None
     tensors = [operand for operand in operands if not is_plain(operand)]
-    dtypes = [dtype_of(operand) for operand in tensors or operands]
+    filled = [operand for operand in operands if not _is_empty(operand)]
+    dtypes = [dtype_of(operand) for operand in tensors or filled or operands]
     return dtypes[0] if tensors else np.result_type(*dtypes)
+
+
+def dtype_of_integers(operand: Operand) -> np.dtype[Any] | None:
+    """Return the dtype of an empty list where integers belong, which tells none itself."""
+    return np.dtype(np.int64) if _is_empty(operand) else None
 
 
 def as_tensor(builder: Builder, operand: Operand, dtype: np.dtype[Any] | None, name: str) -> ir.Value:
@@ -86,3 +92,7 @@ def _array_of_one(builder: Builder, operand: Operand | None, op_type: str) -> Op
     array = builder.op("Reshape", [operand, sizes], name=f"{op_type}.array")[0]
     array.meta.update(operand.meta)
     return array
+
+
+def _is_empty(operand: Operand) -> bool:
+    return isinstance(operand, Literal) and operand.listed and not np.size(operand.value)

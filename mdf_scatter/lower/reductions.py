@@ -1,311 +1,186 @@
-"""Functions of whole arrays in expressions: sums, extremes, shapes, and Python's own conversions."""
+"""NumPy's functions in expressions that reduce axes: sums, extremes, their places, moments and norms."""
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable, Sequence
-from functools import reduce as fold
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.errors import UnsupportedError
-from mdf_scatter.lower.arithmetic import (
-    Arithmetic,
-    dtype_of,
-    elementwise,
-    is_weak,
-    kind_of,
-    numpy_dtype,
-    rank_of,
-    sample,
-    scale,
-    select,
-    shape_of,
-)
-from mdf_scatter.lower.builder import Literal, Operand
-from mdf_scatter.lower.forms import is_nan, truncated
+from mdf_scatter.lower.arithmetic import Arithmetic, dtype_of, numpy_dtype, rank_of, sample, shape_of
+from mdf_scatter.lower.builder import Operand
+from mdf_scatter.lower.forms import is_nan, square
 
-_BOOL, _INT64, _FLOAT64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
-_REDUCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
+Axis = int | Sequence[int] | None
+
+_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+_FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
+_OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "sum": (np.sum, "ReduceSum"),
     "mean": (np.mean, "ReduceMean"),
     "prod": (np.prod, "ReduceProd"),
     "max": (np.max, "ReduceMax"),
     "min": (np.min, "ReduceMin"),
 }
-REDUCTIONS = frozenset(_REDUCTIONS)
-"""NumPy's reductions, by name."""
 
 
-def reduced(a: Arithmetic, name: str, operand: Operand, axis: Any, keepdims: bool) -> Operand:
+def reduced(
+    name: str, a: Arithmetic, operand: Operand, axis: Axis = None, *, keepdims: bool = False
+) -> ir.Value:
     """Return one of NumPy's reductions.
 
     Args:
-        a: Writes the operators.
         name: The reduction.
+        a: Writes the operators.
         operand: What is reduced.
         axis: A number, several, or None for all.
         keepdims: Whether reduced axes stay, with size 1.
     """
-    function, op_type = _REDUCTIONS[name]
-    if isinstance(operand, Literal):
-        return a.folded(lambda value: function(value, axis=axis, keepdims=keepdims), [operand])
+    function, op_type = _OPERATORS[name]
     dtype = function(sample(operand)).dtype
-    axes = None if axis is None else list(axis) if isinstance(axis, tuple) else [axis]
-    rank = rank_of(a, operand)
-    if any(not -rank <= place < rank for place in axes or ()):
-        raise UnsupportedError(f"{a.name}: axis {axis} is out of bounds for rank {rank}")
+    axes = axes_of(a, operand, axis)
     # Halves are summed up in single precision.
-    work = np.dtype(np.float32) if dtype == np.float16 else dtype
+    work = _FLOAT32 if dtype == _FLOAT16 else dtype
     value = a.cast(operand, np.dtype(np.int32) if work == _BOOL else work)
-    found = _reduce(a, op_type, value, axes, keepdims)
+    found = reduced_along(a, op_type, value, axes, keepdims)
     if work.kind == "f" and name in ("max", "min"):
         # onnxruntime passes over NaN.
-        flags = a.cast(is_nan(a, [value]), np.dtype(np.int32))
-        some = a.cast(_reduce(a, "ReduceMax", flags, axes, keepdims), _BOOL)
+        some = decided("any", a, is_nan(a, [value]), axis, keepdims=keepdims)
         found = a.op("Where", some, a.constant(np.nan, work), found)
     return a.cast(found, dtype)
 
 
-def python_sum(a: Arithmetic, operand: Operand | Sequence[Operand], *, product: bool = False) -> Operand:
-    """Return what Python's `sum` (or `math.prod`) gives: it adds up along the first axis."""
-    plain = math.prod if product else sum
-    if isinstance(operand, Literal):
-        return a.folded(plain, [operand])
-    if not isinstance(operand, ir.Value):
-        start: Operand = Literal(1 if product else 0)
-        ufunc, op_type = (np.multiply, "Mul") if product else (np.add, "Add")
-        plain_step = operator.mul if product else operator.add
-        return fold(lambda total, part: a.python(plain_step, ufunc, op_type, total, part), operand, start)
-    _iterable(a, "prod" if product else "sum", operand)
-    dtype = (sample(operand) * 1).dtype if product else (sample(operand) + 0).dtype
-    return _reduce(a, "ReduceProd" if product else "ReduceSum", a.cast(operand, dtype), [0], False)
-
-
-def python_extreme(a: Arithmetic, name: str, operands: Sequence[Operand]) -> Operand:
-    """Return what Python's `max` or `min` gives: the first value that no later one beats."""
-    plain, ufunc, op_type = {
-        "max": (operator.gt, np.greater, "Greater"),
-        "min": (operator.lt, np.less, "Less"),
-    }[name]
-    if all(isinstance(operand, Literal) for operand in operands):
-        return a.folded(max if name == "max" else min, operands)
-    if len(operands) > 1:
-        best = operands[0]
-        for other in operands[1:]:
-            best = chosen(a, a.python(plain, ufunc, op_type, other, best), other, best)
-        return best
-    (operand,) = operands
+def decided(
+    name: str, a: Arithmetic, operand: Operand, axis: Axis = None, *, keepdims: bool = False
+) -> ir.Value:
+    """Return `numpy.any` or `numpy.all`: of what is not zero."""
     value = a.value(operand)
-    _iterable(a, name, value)
-    if rank_of(a, value) != 1:
+    axes = axes_of(a, value, axis)
+    if numpy_dtype(value) != _BOOL:
+        value = a.op("Not", a.op("Equal", value, a.constant(0, numpy_dtype(value))))
+    counted = value if name == "any" else a.op("Not", value)
+    # A sum, not an extreme, of which an empty array has none.
+    count = reduced_along(a, "ReduceSum", a.cast(counted, _INT64), axes, keepdims)
+    some = a.op("Greater", count, a.constant(0, _INT64))
+    return some if name == "any" else a.op("Not", some)
+
+
+def variance(
+    a: Arithmetic, operand: Operand, axis: Axis = None, *, ddof: float = 0, keepdims: bool = False
+) -> ir.Value:
+    """Return `numpy.var`: the mean square of the distances from the mean."""
+    dtype = np.var(sample(operand)).dtype
+    value = a.cast(operand, _FLOAT32 if dtype == _FLOAT16 else dtype)
+    axes = axes_of(a, value, axis)
+    distance = a.op("Sub", value, reduced_along(a, "ReduceMean", value, axes, True))
+    squares = square(a, [distance])
+    if ddof == 0:
+        return a.cast(reduced_along(a, "ReduceMean", squares, axes, keepdims), dtype)
+    shape = shape_of(value) or ()
+    sizes = [shape[place] for place in (range(len(shape)) if axes is None else axes)]
+    if not all(isinstance(size, int) for size in sizes):
+        raise UnsupportedError(f"{a.name}: the size of what has a ddof is not known; give its port a shape")
+    count = max(np.prod([size for size in sizes if isinstance(size, int)]) - ddof, 0)
+    total = reduced_along(a, "ReduceSum", squares, axes, keepdims)
+    return a.cast(a.op("Div", total, a.constant(count, numpy_dtype(value))), dtype)
+
+
+def deviation(
+    a: Arithmetic, operand: Operand, axis: Axis = None, *, ddof: float = 0, keepdims: bool = False
+) -> ir.Value:
+    """Return `numpy.std`."""
+    return a.op("Sqrt", variance(a, operand, axis, ddof=ddof, keepdims=keepdims))
+
+
+def norm(
+    a: Arithmetic,
+    operand: Operand,
+    ord: Any = None,  # noqa: A002  (NumPy's name)
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+) -> ir.Value:
+    """Return `numpy.linalg.norm`: the root of the sum of squares, or the sum of absolute values."""
+    is_vector = isinstance(axis, int) or (axis is None and rank_of(a, operand) == 1)
+    if ord is not None and (ord not in (1, 2) or not is_vector):
         raise UnsupportedError(
-            f"{a.name}: {name}() compares the rows of an array of rank {rank_of(a, value)}"
+            f"{a.name}: numpy.linalg.norm of order {ord!r} over axis {axis} has no form in ONNX here;"
+            " expected order 1 or 2 of vectors"
         )
-    dtype = numpy_dtype(value)
-    if dtype == _BOOL:
-        return a.cast(
-            _reduce(a, f"Reduce{name.title()}", a.cast(value, np.dtype(np.int32)), [0], False), dtype
-        )
-    if dtype.kind != "f":
-        return _reduce(a, f"Reduce{name.title()}", value, [0], False)
-    # NaN beats nothing, and nothing beats a NaN that comes first.
-    worst = a.constant(-np.inf if name == "max" else np.inf, dtype)
-    numbers = a.op("Where", is_nan(a, [value]), worst, value)
-    first = a.op("Gather", value, a.constant(0, _INT64), axis=0)
-    found = _reduce(a, f"Reduce{name.title()}", numbers, [0], False)
-    return a.op("Where", is_nan(a, [first]), first, found)
+    dtype = dtype_of(operand) if dtype_of(operand).kind == "f" else np.dtype(np.float64)
+    value = a.cast(operand, _FLOAT32 if dtype == _FLOAT16 else dtype)
+    axes = axes_of(a, value, axis)
+    if ord == 1:
+        return a.cast(reduced_along(a, "ReduceSum", a.op("Abs", value), axes, keepdims), dtype)
+    total = reduced_along(a, "ReduceSum", square(a, [value]), axes, keepdims)
+    return a.cast(a.op("Sqrt", total), dtype)
 
 
-def chosen(a: Arithmetic, test: Operand, left: Operand, right: Operand) -> Operand:
-    """Return what `left if test else right` gives.
+def place_of_extreme(
+    name: str, a: Arithmetic, operand: Operand, axis: int | None = None, *, keepdims: bool = False
+) -> ir.Value:
+    """Return `numpy.argmax` or `numpy.argmin`: the first of several, and the first NaN before all else."""
+    op_type = {"argmax": "ArgMax", "argmin": "ArgMin"}[name]
+    value = a.value(operand)
+    dtype, rank = numpy_dtype(value), rank_of(a, value)
+    axes_of(a, value, axis)
+    if axis is None:
+        value = a.op("Reshape", value, a.constant([-1], _INT64))
+    if dtype.kind in "biu":
+        value = a.cast(value, np.dtype(np.int32 if dtype.itemsize < 4 else np.int64))
+    keep = {"axis": axis or 0, "keepdims": int(bool(keepdims) and axis is not None)}
+    found = a.op(op_type, value, **keep)
+    if dtype.kind == "f":
+        flags = a.cast(is_nan(a, [value]), np.dtype(np.int32))
+        some = a.cast(reduced_along(a, "ReduceMax", flags, [axis or 0], bool(keep["keepdims"])), _BOOL)
+        found = a.op("Where", some, a.op("ArgMax", flags, **keep), found)
+    return a.op("Reshape", found, a.constant([1] * rank, _INT64)) if keepdims and axis is None else found
 
-    Two Python numbers give one again. A Python number beside an array takes its dtype and shape.
+
+def axes_of(a: Arithmetic, operand: Operand, axis: Axis) -> list[int] | None:
+    """Return the axes that an argument names; None for all.
 
     Raises:
-        UnsupportedError: Which shape the result has would depend on the values.
+        UnsupportedError: There is no such axis.
     """
-    if isinstance(test, Literal):
-        return left if truth_of(a, test) else right
-    shapes = [shape_of(side) for side in (left, right) if not is_weak(side)]
-    if len(shapes) == 2 and (None in shapes or shapes[0] != shapes[1]):
-        raise UnsupportedError(f"{a.name}: a choice between arrays of different or unknown shapes")
-    condition = truth(a, test)
-    if not (is_weak(left) and is_weak(right)):
-        return select(a, condition, left, right)
-    kind = type(kind_of(left)(1) + kind_of(right)(1)) if kind_of(left) != kind_of(right) else kind_of(left)
-    dtype = dtype_of(Literal(kind(1)))
-    return a.weak(a.op("Where", condition, a.cast(left, dtype), a.cast(right, dtype)), kind)
+    axes = None if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    rank = rank_of(a, operand)
+    if any(not -rank <= place < rank for place in axes or ()):
+        raise UnsupportedError(f"{a.name}: axis {axis} is out of bounds for rank {rank}")
+    return axes
 
 
-def truth_of(a: Arithmetic, operand: Literal) -> bool:
-    """Return the truth of a constant."""
-    return bool(a.folded(bool, [operand]).value)
-
-
-def truth(a: Arithmetic, operand: Operand) -> ir.Value:
-    """Return what `bool(x)` gives, as a scalar.
-
-    Raises:
-        UnsupportedError: It is not certain that there is exactly one element.
-    """
-    return a.cast(_scalar(a, operand, "a condition"), _BOOL)
-
-
-def length(a: Arithmetic, operand: Operand | Sequence[Operand]) -> Operand:
-    """Return what `len` gives."""
-    if isinstance(operand, Literal):
-        return a.folded(len, [operand])
-    if not isinstance(operand, ir.Value):
-        return Literal(len(operand))
-    _iterable(a, "len", operand)
-    size = (shape_of(operand) or (None,))[0]
-    if isinstance(size, int):
-        return Literal(size)
-    shape = a.op("Shape", operand)
-    return a.weak(a.op("Gather", shape, a.constant(0, _INT64), axis=0), int)
-
-
-def converted(a: Arithmetic, name: str, operand: Operand) -> Operand:
-    """Return what `int`, `float`, `round`, `math.floor`, `math.ceil` or `math.trunc` gives."""
-    plain: dict[str, Callable[..., Any]] = {
-        "int": int,
-        "float": float,
-        "round": round,
-        "floor": math.floor,
-        "ceil": math.ceil,
-        "trunc": math.trunc,
-    }
-    if isinstance(operand, Literal):
-        return a.folded(plain[name], [operand])
-    value = _scalar(a, operand, f"the argument of {name}()")
-    if name == "float":
-        return a.weak(a.cast(value, _FLOAT64), float)
-    if numpy_dtype(value).kind == "f" and name != "int":
-        rounding = {"round": "Round", "floor": "Floor", "ceil": "Ceil"}
-        value = a.op(rounding[name], value) if name in rounding else truncated(a, [value])
-    return a.weak(a.cast(value, _INT64), int)
-
-
-def rounded(a: Arithmetic, operand: Operand, digits: int) -> Operand:
-    """Return `numpy.round`: half to even."""
-    if isinstance(operand, Literal):
-        return a.folded(lambda value: np.round(value, digits), [operand])
-    dtype = np.round(sample(operand)).dtype
-    value = a.cast(operand, dtype)
-    if dtype.kind in "iu" and digits >= 0:
-        return a.op("Identity", value)
-    if dtype.kind in "iu":
-        raise UnsupportedError(f"{a.name}: rounding integers to tens has no form in ONNX")
-    if digits == 0:
-        return a.op("Round", value)
-    factor = a.constant(10.0 ** abs(digits), dtype)
-    there, back = ("Mul", "Div") if digits > 0 else ("Div", "Mul")
-    return a.op(back, a.op("Round", a.op(there, value, factor)), factor)
-
-
-def clipped(a: Arithmetic, value: Operand, low: Operand, high: Operand) -> Operand:
-    """Return `numpy.clip`."""
-    if all(isinstance(operand, Literal) for operand in (value, low, high)):
-        return a.folded(np.clip, [value, low, high])
-    dtype = np.clip(sample(value), sample(low), sample(high)).dtype
-    raised = elementwise(a, "Max", a.cast(value, dtype), a.cast(low, dtype))
-    return elementwise(a, "Min", raised, a.cast(high, dtype))
-
-
-def transposed(a: Arithmetic, operand: Operand, axes: Sequence[int] | None) -> Operand:
-    """Return `numpy.transpose`."""
-    if isinstance(operand, Literal):
-        return a.folded(lambda value: np.transpose(value, axes), [operand])
-    value = a.value(operand)
-    rank = rank_of(a, value)
-    if rank < 2:
-        return value
-    perm = [place % rank for place in axes] if axes is not None else list(range(rank))[::-1]
-    return a.op("Transpose", value, perm=perm)
-
-
-def dot(a: Arithmetic, left: Operand, right: Operand) -> Operand:
-    """Return `numpy.dot`."""
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        return a.folded(np.dot, [left, right])
-    if 0 in (rank_of(a, left), rank_of(a, right)):
-        return strong(a, scale(a, left, right))
-    if rank_of(a, right) > 2:
-        raise UnsupportedError(f"{a.name}: numpy.dot with an array of rank above 2 has no form in ONNX")
-    return a.python(operator.matmul, np.matmul, "MatMul", left, right)
-
-
-def like(a: Arithmetic, operand: Operand, number: int) -> Operand:
-    """Return `numpy.zeros_like` or `numpy.ones_like`."""
-    if isinstance(operand, Literal):
-        return a.folded(lambda value: np.full_like(value, number), [operand])
-    value = a.value(operand)
-    return a.op("Expand", a.constant(number, numpy_dtype(value)), a.op("Shape", value))
-
-
-def stacked(a: Arithmetic, parts: Sequence[Operand]) -> Operand:
-    """Return the array that NumPy makes of a list of values of one shape."""
-    if all(isinstance(part, Literal) for part in parts):
-        literal = a.folded(lambda *values: np.array(values), parts)
-        return Literal(literal.value, listed=True)
-    try:
-        dtype = np.array([np.reshape(sample(part), ()) for part in parts]).dtype
-    except (TypeError, ValueError) as error:
-        raise UnsupportedError(f"{a.name}: {error}") from error
-    shapes = [shape_of(part) for part in parts]
-    if None in shapes or any(shape != shapes[0] for shape in shapes):
-        raise UnsupportedError(f"{a.name}: a list of values of different or unknown shapes")
-    rank = len(shapes[0] or ())
-    if rank == 0:
-        one = a.constant([1], _INT64)
-        return a.op("Concat", *(a.op("Reshape", a.cast(part, dtype), one) for part in parts), axis=0)
-    return a.op("Concat", *(_with_axis(a, a.cast(part, dtype)) for part in parts), axis=0)
-
-
-def strong(a: Arithmetic, operand: Operand) -> Operand:
-    """Return an operand as NumPy's functions give it: no longer a Python number."""
-    if not is_weak(operand):
-        return operand
-    if isinstance(operand, Literal):
-        return Literal(np.asarray(operand.value)[()])
-    return a.op("Identity", operand)
-
-
-def _with_axis(a: Arithmetic, value: ir.Value) -> ir.Value:
-    shape = a.op("Concat", a.constant([1], _INT64), a.op("Shape", value), axis=0)
-    row = a.op("Reshape", value, shape)
-    if value.shape is not None:
-        row.shape = ir.Shape([1, *value.shape])
-    return row
-
-
-def _scalar(a: Arithmetic, operand: Operand, what: str) -> ir.Value:
-    value = a.value(operand)
-    shape = shape_of(value)
-    if shape is None or any(size != 1 for size in shape):
-        known = "unknown shape" if shape is None else f"shape {shape}"
-        raise UnsupportedError(f"{a.name}: {what} has {known}; expected one element")
-    return a.op("Reshape", value, a.constant([], _INT64)) if shape else value
-
-
-def _iterable(a: Arithmetic, name: str, operand: Operand) -> None:
-    if rank_of(a, operand) == 0:
-        raise UnsupportedError(f"{a.name}: {name}() of a single number; expected several values")
-
-
-def _reduce(a: Arithmetic, op_type: str, value: ir.Value, axes: list[int] | None, keepdims: bool) -> ir.Value:
+def reduced_along(
+    a: Arithmetic, op_type: str, value: ir.Value, axes: Sequence[int] | None, keepdims: bool
+) -> ir.Value:
+    """Add an operator that reduces axes, for any integer dtype and operator set."""
     dtype = numpy_dtype(value)
     if dtype.kind in "iu" and dtype.itemsize < 4 and op_type not in ("ReduceMax", "ReduceMin"):
         wide = a.cast(value, np.dtype(np.int32))
-        return a.cast(_reduce(a, op_type, wide, axes, keepdims), dtype)
+        return a.cast(reduced_along(a, op_type, wide, axes, keepdims), dtype)
+    if axes is not None and not axes:
+        # No axes at all are none to NumPy, and all to ONNX.
+        return value
     # From these operator sets on, the axes are an input.
     since = 13 if op_type == "ReduceSum" else 18
-    keep = int(keepdims)
+    keep = int(bool(keepdims))
     if axes is None or a.builder.opset_imports[""] < since:
-        attributes = {} if axes is None else {"axes": axes}
+        attributes = {} if axes is None else {"axes": list(axes)}
         return a.op(op_type, value, keepdims=keep, **attributes)
     return a.op(op_type, value, a.constant(axes, _INT64), keepdims=keep)
+
+
+REDUCTIONS: dict[str, Callable[..., Operand]] = {
+    **{name: partial(reduced, name) for name in _OPERATORS},
+    "any": partial(decided, "any"),
+    "all": partial(decided, "all"),
+    "argmax": partial(place_of_extreme, "argmax"),
+    "argmin": partial(place_of_extreme, "argmin"),
+    "norm": norm,
+    "std": deviation,
+    "var": variance,
+}
+"""Functions of one array, by what they are: see `vocabulary.FUNCTIONS`."""

@@ -29,11 +29,16 @@ def alike(arrays: Mapping[str, npt.NDArray[Any]], plain: Collection[str]) -> dic
     """
     dtypes = [array.dtype for name, array in arrays.items() if name not in plain]
     if not dtypes and len({is_string(array.dtype) for array in arrays.values()}) == 1:
-        dtypes = [np.result_type(*arrays.values())]
+        dtypes = [np.result_type(*([a for a in arrays.values() if a.size] or arrays.values()))]
     return {
         name: fitted(array, dtypes[0]) if name in plain and dtypes else array
         for name, array in arrays.items()
     }
+
+
+def as_integers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a list where integers belong: an empty one, which NumPy makes float64, tells no dtype."""
+    return array if array.size else array.astype(np.int64)
 
 
 def fitted(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

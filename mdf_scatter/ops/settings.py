@@ -82,9 +82,14 @@ def meant(value: str, choices: Sequence[str]) -> str:
     return f"; did you mean {other!r}?" if other in choices else did_you_mean(value, choices)
 
 
+def is_flag(value: Any) -> bool:
+    """Tell whether a value is true or false, or 1 or 0 as ONNX writes them."""
+    return isinstance(value, (bool, np.bool_, int, np.integer)) and value in (0, 1)
+
+
 def check_training(op: str, value: Any) -> None:
     """Check that a node's `training` is true or false."""
-    if not isinstance(value, (bool, np.bool_)):
+    if not is_flag(value):
         raise OperatorError(op, f"training is {described(value)}; expected True or False")
 
 
