@@ -82,7 +82,8 @@ def shorten(text: str, limit: int = 60) -> str:
     ('a + b', 'xxxxxxx...')
     """
     line = " ".join(text[: 4 * limit].split())
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 

@@ -87,9 +87,8 @@ def _with_versions(node: Node, opset: int) -> list[Versioned]:
     has_graphs = any(graphs_in(parameter.value) for parameter in node.parameters)
     for call in (*node.functions, *node.parameters):
         name = (call.function or "").removeprefix("onnx::")
-        is_foreign = "::" in name and name not in OPS
-        if is_foreign or (has_graphs and call.function == f"onnx::{name}"):
-            lacking = "functions of this domain" if is_foreign else "graphs inside a graph"
+        lacking = _lacking(call, name, has_graphs)
+        if lacking is not None:
             raise UnsupportedError(
                 f"{call.function} {node.id!r}: MDF's engine has no {lacking}; run the model in engine 'onnx'"
             )
@@ -97,6 +96,19 @@ def _with_versions(node: Node, opset: int) -> list[Versioned]:
             found.append(Versioned(name, opset, used.get(call.id)))
             call.function = str(found[-1])
     return found
+
+
+def _lacking(call: Function | Parameter, name: str, has_graphs: bool) -> str | None:
+    """Return what a call asks for that MDF's engine has not; None where it has all."""
+    if "::" in name and name not in OPS:
+        return "functions of this domain"
+    if call.function != f"onnx::{name}":
+        return None
+    if has_graphs:
+        return "graphs inside a graph"
+    kinds = onnx.defs.get_schema(name).type_constraints if onnx.defs.has(name) else []
+    is_of_sequences = any(all(text.startswith("seq(") for text in kind.allowed_type_strs) for kind in kinds)
+    return "sequences" if is_of_sequences else None
 
 
 def text_options(function: str) -> frozenset[str]:

@@ -46,6 +46,9 @@ def evaluate_onnx(operator: Versioned, scope: Mapping[str, Any]) -> Any:
             order.append("")
     attributes = {name: scope[name] for name in schema.attributes if scope.get(name) is not None}
     attributes |= texts(schema.attributes, attributes)
+    if "sparse_value" in attributes:
+        # The parameter holds a dense array by now.
+        attributes = {"value": attributes["sparse_value"]}
     try:
         results = _plan(operator, order, inputs, attributes).run(inputs)
     except OperatorError:

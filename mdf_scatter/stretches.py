@@ -124,7 +124,15 @@ def _differs(node: ir.Node) -> bool:
     # A seed asks for the same numbers everywhere, and ONNX's reference evaluator is where they are defined.
     seeded = node.op_type == "Dropout" and "seed" in node.attributes
     partial = _has_statistics(node) and sum(bool(value.name) for value in node.outputs) < _STATISTICS
-    return node.domain == "" and (seeded or partial or node.op_type in _DIFFERENT)
+    return node.domain == "" and (seeded or partial or node.op_type in _DIFFERENT or _gives_twice(node))
+
+
+def _gives_twice(node: ir.Node) -> bool:
+    """Tell whether a branch in a node gives one value twice, which onnxruntime writes to one result only."""
+    graphs = list(_graphs(node))
+    if node.op_type == "If" and any(len(set(graph.outputs)) < len(graph.outputs) for graph in graphs):
+        return True
+    return any(_gives_twice(inner) for graph in graphs for inner in graph)
 
 
 def _has_statistics(node: ir.Node | None) -> bool:

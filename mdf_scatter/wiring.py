@@ -265,7 +265,8 @@ def _names(ports: Iterable[tuple[Node, Any]], chosen: list[str | None] | None = 
         name or str(onnx_metadata(port).get("name", port.id))
         for name, (_, port) in zip(chosen or [None] * len(pairs), pairs, strict=True)
     ]
-    count = Counter(short)
+    # A port that is asked for twice has one name all the same, as a value of ONNX has.
+    count = Counter({id(port): name for name, (_, port) in zip(short, pairs, strict=True)}.values())
     return [
         name if count[name] == 1 else f"{node.id}.{port.id}"
         for name, (node, port) in zip(short, pairs, strict=True)

@@ -8,7 +8,7 @@ import pytest
 from central import check_model
 from modeci_mdf.mdf import Model
 
-from mdf_scatter import fit, from_onnx, grad, to_onnx
+from mdf_scatter import fit, from_onnx, grad, run, to_onnx
 from mdf_scatter.errors import InputError, UnsupportedError
 
 RNG = np.random.default_rng(0)
@@ -55,6 +55,17 @@ def test_what_is_taken_from_a_sequence_may_be_an_output() -> None:
         s = SplitToSequence (x, two) y = SequenceAt (s, zero)
     }""")
     check_model(model, {"x": RNG.standard_normal(4)})
+
+
+def test_a_sequence_that_is_taken_from_may_be_an_output_too() -> None:
+    model = model_of("""g (double[4] x) => (double[2] y, seq(double[2]) s) {
+        one = Constant <value = int64 {1}> () two = Constant <value = int64 {2}> ()
+        s = SplitToSequence (x, two) a = SequenceAt (s, one) y = Exp (a)
+    }""")
+    x = RNG.standard_normal(4)
+    results = run(grad(model, of="y", wrt="x"), {"x": x, "y_grad": np.ones(2)})
+    np.testing.assert_allclose(results["x_grad"], [0, 0, *np.exp(x[2:])])
+    assert [part.tolist() for part in results["s"]] == [x[:2].tolist(), x[2:].tolist()]
 
 
 def test_a_sequence_whose_members_vary_has_no_gradient() -> None:
@@ -133,3 +144,19 @@ def test_fit_without_a_parameter_says_so() -> None:
     data = {"x": np.ones(2, np.float32), "target": np.ones(2, np.float32)}
     with pytest.raises(InputError, match=r"^model 'g' has no floating-point parameter to train$"):
         fit(model, data, loss="mean_squared_error", steps=1, progress=False)
+
+
+def test_what_a_call_leaves_to_the_defaults_of_its_function_counts() -> None:
+    model = from_onnx(
+        onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "local": 1]>
+            g (double[4] x, int64[2, 1] i, double[2] u) => (double[4] y) {
+                h = local.put (x, i, u)
+                y = local.put <how = "mul"> (h, i, u)
+            }
+            <domain: "local", opset_import: ["": 18]> put <how: string = "add"> (x, i, u) => (y) {
+                s = ScatterND <reduction: string = @how> (x, i, u)
+                y = Neg (s)
+            }""")
+    )
+    values = RNG.standard_normal(6)
+    check_model(model, {"x": values[:4], "i": np.array([[1], [1]]), "u": values[4:]})

@@ -43,10 +43,15 @@ g (bool c, float[1,4,1,1] x) => (float[1,4,1,1] y) {
 FOREIGN = """<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]>
 g (float[1,4,1,1] x) => (float[1,4,1,1] y) { y = ai.onnx.ml.Binarizer<threshold=2.5>(x) }"""
 
+SEQUENCES = """<ir_version: 8, opset_import: ["": 17]>
+g (float[1,4,1,1] x) => (float[1,4,1,1] y) {
+  s = SequenceConstruct(x) y = ConcatFromSequence<axis=1>(s) }"""
+
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (SEQUENCES, "onnx::SequenceConstruct 'SequenceConstruct': MDF's engine has no sequences"),
         (BRANCHES, "onnx::If 'If': MDF's engine has no graphs inside a graph"),
         (FOREIGN, "ai.onnx.ml::Binarizer 'Binarizer': MDF's engine has no functions of this domain"),
     ],

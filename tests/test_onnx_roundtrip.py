@@ -149,6 +149,39 @@ def test_functions_of_the_model_are_graphs(tmp_path: Any) -> None:
     assert run(model, {"x": np.array([-2, 4], np.float32)})["y"].tolist() == [1, -4]
 
 
+def test_an_attribute_of_a_function_reaches_constants_in_it_and_in_its_branches(tmp_path: Any) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "local": 1]>
+        g (float[2] x, bool c) => (float[2] y, float[2] z) {
+            y = local.f <k = 2.0> (x, c)
+            z = local.f (x, c)
+        }
+        <domain: "local", opset_import: ["": 18]> f <k: float = 3.0> (x, c) => (y) {
+            a = Constant <value_float: float = @k> ()
+            s = Mul (a, x)
+            y = If (c) <
+                then_branch = then () => (t) { b = Constant <value_float: float = @k> () t = Add (s, b) },
+                else_branch = otherwise () => (e) { e = Neg (s) }
+            >
+        }""")
+    model = there_and_back(proto, tmp_path)
+    results = run(model, {"x": np.array([1, -1], np.float32), "c": np.array(True)})
+    assert results["y"].tolist() == [4, 0]
+    assert results["z"].tolist() == [6, 0]
+
+
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_an_output_may_be_given_twice(tmp_path: Any, engine: str) -> None:
+    proto = model_of(
+        [helper.make_node("Neg", ["x"], ["y"], name="n"), helper.make_node("Exp", ["x"], ["z"], name="Y")],
+        [info("x", FLOAT, [1])],
+        [info("y", FLOAT, [1]), info("x", FLOAT, [1]), info("z", FLOAT, [1]), info("y", FLOAT, [1])],
+    )
+    model = there_and_back(proto, tmp_path)
+    assert mdf_scatter.check(model) == []
+    results = run(model, {"x": np.zeros(1, np.float32)}, engine=engine)
+    assert {name: value.tolist() for name, value in results.items()} == {"y": [0], "x": [0], "z": [1]}
+
+
 def test_operators_that_nobody_knows_are_carried(tmp_path: Any) -> None:
     node = helper.make_node("Fuse", ["x", "", "x", ""], ["", "y", ""], name="f", domain="com.example")
     node.attribute.extend(
@@ -254,17 +287,29 @@ def test_outputs_left_out_unused_initializers_and_documentation(tmp_path: Any) -
     assert run(model, {"x": np.zeros((1, 1, 2), np.float32)})["h"].shape == (1, 1, 2)
 
 
-def test_a_sparse_initializer_stands_for_a_dense_tensor(tmp_path: Any) -> None:
+def sparse(name: str, places: Any) -> onnx.SparseTensorProto:
+    values = numpy_helper.from_array(np.array([5, 7], np.float32), name)
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(np.array(places)), [4])
+
+
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
+def test_sparse_tensors_stand_for_dense_ones(tmp_path: Any, engine: str) -> None:
     proto = model_of(
-        [helper.make_node("Add", ["x", "s/0"], ["y"], name="add")],
+        [
+            helper.make_node("Constant", [], ["k"], name="k", sparse_value=sparse("", [[0], [1]])),
+            helper.make_node("Mul", ["s/0", "k"], ["m"], name="mul"),
+            helper.make_node("Add", ["x", "m"], ["y"], name="add"),
+        ],
         [info("x", FLOAT, [4])],
         [info("y", FLOAT, [4])],
     )
-    values = numpy_helper.from_array(np.array([5, 7], np.float32), "s/0")
-    indices = numpy_helper.from_array(np.array([0, 3]))
-    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+    proto.graph.sparse_initializer.append(sparse("s/0", [0, 3]))
     model = there_and_back(proto, tmp_path)
-    assert run(model, {"x": np.ones(4, np.float32)})["y"].tolist() == [6, 1, 1, 8]
+    x = np.ones(4, np.float32)
+    assert run(model, {"x": x}, engine=engine)["y"].tolist() == [26, 1, 1, 1]
+    product = model.graphs[0].get_node("mul").get_output_port("m")
+    assert (product.type, product.shape) == ("float32", (4,)), "not a sparse tensor"
+    assert run(mdf_scatter.grad(model), {"x": x, "y_grad": x})["x_grad"].tolist() == [1, 1, 1, 1]
 
 
 def test_depth_has_no_limit() -> None:

@@ -177,6 +177,18 @@ def test_types_that_onnxruntime_lacks_run_in_the_reference_evaluator() -> None:
     assert result.astype(float).tolist() == [2, 4]
 
 
+def test_a_branch_may_give_one_value_twice() -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x, bool c) => (float[2] y, float[2] z) {
+            y, z = If (c) <
+                then_branch = then () => (float[2] t, float[2] t) { t = Neg (x) },
+                else_branch = otherwise () => (float[2] e, float[2] e) { e = Exp (x) }
+            >
+        }""")
+    results = run(mdf_scatter.from_onnx(proto), {"x": np.array([3, 4], np.float32), "c": np.array(True)})
+    assert results["y"].tolist() == results["z"].tolist() == [-3, -4], "onnxruntime leaves one unwritten"
+
+
 def test_a_failure_of_another_operator_says_which() -> None:
     model = calculation("x + k", inputs={"x": "float32"}, parameters={"k": np.ones(3, np.float32)})
     with pytest.raises(EvaluationError, match="operators Add: "):

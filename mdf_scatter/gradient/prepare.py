@@ -10,6 +10,7 @@ import onnx.inliner
 import onnx_ir as ir
 from modeci_mdf.mdf import Model
 
+from mdf_scatter.attributes import sparse_array
 from mdf_scatter.gradient.inference import inferred, typed
 from mdf_scatter.gradient.table import CONSTANT, RULES
 from mdf_scatter.lower import lower
@@ -40,10 +41,34 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
     moved = move_to_opset(lowered, max(needed_opset(lowered), WORKING_OPSET))
     proto = model_proto(moved)
     _forget_sizes(proto.graph)
+    _make_dense(proto.graph)
     if proto.functions:
+        _say_defaults(proto)
         proto = onnx.inliner.inline_local_functions(proto)
     name = str(model.id)
     return typed(_written_out(proto, name), name)
+
+
+def _make_dense(graph: onnx.GraphProto) -> None:
+    """Put dense tensors in the place of sparse ones, which the typed form has nothing for."""
+    for tensor in graph.sparse_initializer:
+        graph.initializer.append(onnx.numpy_helper.from_array(sparse_array(tensor), tensor.values.name))
+    del graph.sparse_initializer[:]
+    constants = [node for inside in _graphs(graph) for node in inside.node if node.op_type == "Constant"]
+    for attribute in (attribute for node in constants for attribute in node.attribute):
+        if attribute.name == "sparse_value":
+            dense = onnx.numpy_helper.from_array(sparse_array(attribute.sparse_tensor))
+            attribute.CopyFrom(onnx.helper.make_attribute("value", dense))
+
+
+def _say_defaults(proto: onnx.ModelProto) -> None:
+    """Give calls the attributes that they leave to their functions' defaults, which the inliner forgets."""
+    defaults = {(part.domain, part.name, part.overload): part.attribute_proto for part in proto.functions}
+    for graph in (proto.graph, *proto.functions):
+        for node in (node for inside in _graphs(graph) for node in inside.node):
+            said = {attribute.name for attribute in node.attribute}
+            left = defaults.get((node.domain, node.op_type, node.overload), ())
+            node.attribute.extend(attribute for attribute in left if attribute.name not in said)
 
 
 def _written_out(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
@@ -100,8 +125,8 @@ def _is_defined(proto: onnx.ModelProto, node: onnx.NodeProto) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Give a graph and those inside it."""
+def _graphs(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """Give a graph, or a function, and the graphs inside it."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

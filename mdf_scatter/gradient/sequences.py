@@ -120,6 +120,9 @@ def _write(graph: ir.Graph, place: ir.Node, node: ir.Node) -> list[ir.Value]:
 
 def _constant(graph: ir.Graph, place: ir.Node, what: str, numbers: list[int]) -> ir.Value:
     name = f"{place.outputs[0].name}.{what}"
+    if name in graph.initializers:
+        # A sequence that stays, as an output does, is met again.
+        return graph.initializers[name]
     value = ir.val(name, const_value=ir_tensor(np.array(numbers, np.int64), name))
     graph.register_initializer(value)
     return value

@@ -16,8 +16,14 @@ def inferred_types(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     bare.functions.extend(proto.functions)
     graph = bare.graph
     graph.name = proto.graph.name or "graph"
-    for part in ("node", "input", "output", "value_info", "sparse_initializer"):
+    for part in ("node", "input", "output", "value_info"):
         getattr(graph, part).extend(getattr(proto.graph, part))
+    for sparse in proto.graph.sparse_initializer:
+        # It stands for a dense tensor, which inference takes for a sparse one.
+        values = sparse.values
+        graph.input.append(
+            onnx.helper.make_tensor_value_info(values.name, values.data_type, list(sparse.dims))
+        )
     given = {value.name for value in graph.input}
     for tensor in proto.graph.initializer:
         if byte_size(tensor) <= _READ_BY_INFERENCE:
