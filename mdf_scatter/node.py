@@ -37,6 +37,8 @@ class ScatterND(OperatorNode):
     (array([1., 1., 5.]), array([5., 5.]))
     """
 
+    __slots__ = ()
+
     op = OPS["ScatterND"]
     stem = "scatter_nd"
 
@@ -75,6 +77,8 @@ class ScatterElements(OperatorNode):
     array([[1., 4., 3.]])
     """
 
+    __slots__ = ()
+
     op = OPS["ScatterElements"]
     stem = "scatter_elements"
 
@@ -108,6 +112,8 @@ class GatherND(OperatorNode):
            [1, 2]])
     """
 
+    __slots__ = ()
+
     op = OPS["GatherND"]
     stem = "gather_nd"
     result = "gather"
@@ -139,6 +145,8 @@ class GatherElements(OperatorNode):
     array([[1, 1],
            [4, 3]])
     """
+
+    __slots__ = ()
 
     op = OPS["GatherElements"]
     stem = "gather_elements"
@@ -172,6 +180,8 @@ class TensorScatter(OperatorNode):
     array([1., 9., 3.])
     """
 
+    __slots__ = ()
+
     op = OPS["TensorScatter"]
     stem = "tensor_scatter"
 
@@ -200,6 +210,8 @@ class TFScatterND(OperatorNode):
     array([ 0, 11,  0, 10,  9,  0,  0, 12])
     """
 
+    __slots__ = ()
+
     op = OPS["tf::scatter_nd"]
     stem = "tf_scatter_nd"
 
@@ -220,6 +232,8 @@ class PaddleScatterNDAdd(OperatorNode):
     >>> PaddleScatterNDAdd().forward([0, 1, 2, 3, 4, 5], [[1], [2], [3], [1]], [9, 10, 11, 12])
     array([ 0, 22, 12, 14,  4,  5])
     """
+
+    __slots__ = ()
 
     op = OPS["paddle::scatter_nd_add"]
     stem = "scatter_nd_add"

@@ -39,6 +39,9 @@ class Settings(TypedDict, total=False):
 class OperatorNode:
     """A node that computes one operator. Use its subclasses, such as `ScatterND`."""
 
+    # So that `node.reduction = "add"`, which would change nothing, is an error.
+    __slots__ = ("_pullback", "attributes", "lda_coeff", "name", "specified_outputs_name", "training")
+
     op: ClassVar[Op]
     stem: ClassVar[str]
     result: ClassVar[str] = "scatter"

@@ -197,7 +197,7 @@ def test_explain_says_and_draws_what_a_node_does(tmp_path: Path) -> None:
 
 
 def test_trust_is_asked_for_on_the_command_line(tmp_path: Path) -> None:
-    text = ELEMENTS.read_text().replace("value: scatter,", "value: 'scatter.copy()',")
+    text = ELEMENTS.read_text().replace("value: scatter,", "value: 'scatter.view()',")
     (tmp_path / "m.yaml").write_text(text)
     assert command("run", tmp_path / "m.yaml").returncode == 2
     done = command("run", tmp_path / "m.yaml", "--trust", "--engine", "mdf")
@@ -239,6 +239,24 @@ def test_wrong_usage_is_exit_code_2() -> None:
     done = command("run", ELEMENTS, "--engine", "warp")
     assert done.returncode == 2
     assert done.stderr == "mdf-scatter: engine is 'warp'; expected 'auto', 'onnx' or 'mdf'\n"
+
+
+@pytest.mark.parametrize("words", [["run"], ["check"], ["import", "-o", "again.yaml"]])
+def test_a_model_that_may_not_be_read_is_one_line(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "m.yaml"
+    path.touch()
+    code = (
+        "import os, pathlib, sys\n"
+        "def refuse(path): raise PermissionError(13, 'Permission denied')\n"
+        "os.access, pathlib.Path.read_bytes = (lambda *_, **__: False), refuse\n"  # as for who is not root
+        "from mdf_scatter.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, path], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"mdf-scatter: {path}: cannot be read: Permission denied\n"
 
 
 def test_help_imports_nothing_slow() -> None:

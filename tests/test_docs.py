@@ -23,14 +23,16 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_elsewhere")
-@pytest.mark.parametrize("page", ["tutorial", "training", "onnx", "tensorflow", "paddle", "labview"])
+@pytest.mark.parametrize(
+    "page", ["tutorial", "training", "onnx", "pytorch", "tensorflow", "paddle", "labview"]
+)
 def test_the_pages_run(page: str) -> None:
     result = doctest.testfile(str(ROOT / "docs" / f"{page}.md"), module_relative=False)
     assert result.attempted >= 3
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("page", ["onnx", "tensorflow", "paddle", "labview"])
+@pytest.mark.parametrize("page", ["onnx", "pytorch", "tensorflow", "paddle", "labview"])
 def test_a_page_for_users_of_another_system_is_one_screen(page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 50

@@ -30,7 +30,7 @@ from modeci_mdf.mdf import (
 from modelspec.base_types import Base
 
 from mdf_scatter.errors import FormatError
-from mdf_scatter.formats import load, save
+from mdf_scatter.formats import extract, load, save
 
 SUFFIXES = [".json", ".yaml", ".yml", ".bson"]
 SHARED = Path(__file__).parents[2] / "shared" / "mdf_models"
@@ -535,6 +535,14 @@ def test_unknown_suffixes(tmp_path, name):
         with pytest.raises(FormatError) as raised:
             action()
         assert str(raised.value) == f"{path}: {what} not supported; expected {known}"
+
+
+@pytest.mark.parametrize(("path", "kind"), [(None, "NoneType"), (5, "int"), (b"m.yaml", "bytes")])
+def test_what_is_no_path(path, kind):
+    for action in (lambda: load(path), lambda: save(model_with(1), path), lambda: extract(path)):
+        with pytest.raises(FormatError) as raised:
+            action()
+        assert str(raised.value) == f"the path is of type {kind}; expected a str or os.PathLike"
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -90,7 +90,7 @@ def test_a_file_too_large_is_not_read(tmp_path):
         (".json", "{'m': 1}", "has a single quote at line 1, column 2; JSON's are double"),
         (".json", "[1]", "holds a list; expected a mapping from the model's id to the model"),
         (".yaml", "just text", "holds 'just text'; expected a mapping from the model's id to the model"),
-        (".json", "{}", "is not an MDF model: '' has no 'graphs'"),
+        (".json", "{}", "holds an empty mapping; expected a mapping from the model's id to the model"),
         (".json", '{"m": {"nodes": {}}}', "is not an MDF model: 'm' has no 'graphs'"),
         (".json", '{"m": 5}', "is not an MDF model: 'm' has no 'graphs'"),
         (".json", '{"a": {"graphs": {}}, "b": {"graphs": {}}}', "holds 2 models, 'a' and 'b'; expected one"),

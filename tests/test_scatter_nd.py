@@ -15,6 +15,7 @@ from vectors_nd import vectors
 from mdf_scatter.dtypes import BFLOAT16, dtype_of, is_string
 from mdf_scatter.errors import MdfScatterError, OperatorError
 from mdf_scatter.kernels import REDUCTIONS, reference
+from mdf_scatter.node import OperatorNode
 from mdf_scatter.ops import OPS
 from mdf_scatter.ops import scatter_nd as module
 from mdf_scatter.ops.op import add_op
@@ -368,6 +369,27 @@ def test_masked_arrays_are_refused():
 def test_what_is_no_array_is_named():
     message = problem([[1, 2], [3]], [[0]], [1])
     assert message.startswith("ScatterND: data is a list that cannot be read as an array: ")
+    expected = "expected an array or a list"
+    assert problem({1, 2}, [[0]], [1]) == f"ScatterND: data is a set; {expected}"
+    assert problem([1], None, [1]) == f"ScatterND: indices is None; {expected}"
+    assert problem([1], [[0]], iter([1])) == f"ScatterND: updates is a list_iterator; {expected}"
+    assert problem(np.array(None), [[0]], [1]) == (
+        "ScatterND: data is of type NoneType; expected str, all that an array of strings may hold"
+    )
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        ([[0], [2**70]], "indices[1, 0] is an integer of 71 bits; expected 64 or fewer"),
+        (2**70, "indices is an integer of 71 bits; expected 64 or fewer"),
+        ([[0], [None]], "indices[1, 0] is None; expected an integer"),
+        (np.array([[0], [1.5]], object), "indices[1, 0] is 1.5; expected an integer"),
+        (np.array([[0]], object), "indices has dtype object; expected an integer dtype, such as int64"),
+    ],
+)
+def test_an_index_that_is_none_is_named(indices, message):
+    assert problem([1], indices, [1]) == f"ScatterND: {message}"
 
 
 @pytest.mark.parametrize(
@@ -515,3 +537,10 @@ def test_names_of_reductions_in_other_libraries_are_known(other: str, own: str) 
         scatter_nd([1.0], [[0]], [2.0], reduction=other)
     expected = "expected 'none', 'add', 'mul', 'max' or 'min'"
     assert str(caught.value) == f"ScatterND: reduction is {other!r}; {expected}; did you mean {own!r}?"
+
+
+@pytest.mark.parametrize("kind", OperatorNode.__subclasses__())
+def test_a_node_takes_no_setting_that_would_change_nothing(kind: type[OperatorNode]) -> None:
+    node = kind()
+    with pytest.raises(AttributeError, match=f"^'{kind.__name__}' object has no attribute 'reduction'"):
+        node.reduction = "add"

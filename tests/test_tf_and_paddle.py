@@ -85,7 +85,7 @@ def test_shape_may_have_any_integer_dtype(dtype):
 
 def test_shape_is_one_axis_of_sizes():
     assert problem(TF, [[0]], [1.0], 8) == (
-        "tf::scatter_nd: shape has shape (); expected one axis, with a size of the result, or more, on it"
+        "tf::scatter_nd: shape has shape (); expected a list of one size or more, as in [8]"
     )
     assert problem(TF, [[0]], [1.0], np.array([2**63], np.uint64)) == (
         "tf::scatter_nd: shape is (9223372036854775808,);"

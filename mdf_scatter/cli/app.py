@@ -24,7 +24,11 @@ app = typer.Typer(
 )
 
 ModelFile = Annotated[
-    Path, typer.Argument(help="A model: .yaml, .json, .bson or .onnx, or a picture that holds one.")
+    Path,
+    typer.Argument(
+        help="A model: .yaml, .json, .bson or .onnx, or a picture that holds one.",
+        readable=False,  # `load` says in one line what is wrong with a file, as with all that it reads
+    ),
 ]
 InputOption = Annotated[
     list[str] | None,

@@ -85,7 +85,7 @@ def export(
 
 @app.command(name="import")
 def import_(
-    model: Annotated[Path, typer.Argument(help="An .onnx file.")],
+    model: Annotated[Path, typer.Argument(help="An .onnx file.", readable=False)],
     output: Annotated[Path, typer.Option("-o", "--output", help="A .yaml, .yml, .json or .bson file.")],
     embed: EmbedOption = False,
 ) -> None:

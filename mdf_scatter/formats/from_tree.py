@@ -300,13 +300,10 @@ def model_of(tree: Any, folder: Path) -> Model:
 
 
 def _model_body(tree: Any) -> tuple[str, dict[str, Any]]:
-    if not isinstance(tree, dict):
-        raise FormatError(
-            f"holds {shown(_settled(tree))}; expected a mapping from the model's id to the model"
-        )
-    id_, body = (
-        (tree["id"], tree) if isinstance(tree.get("id"), str) else next(iter(tree.items()), ("", None))
-    )
+    if not isinstance(tree, dict) or not tree:
+        held = "an empty mapping" if tree == {} else shown(_settled(tree))
+        raise FormatError(f"holds {held}; expected a mapping from the model's id to the model")
+    id_, body = (tree["id"], tree) if isinstance(tree.get("id"), str) else next(iter(tree.items()))
     # "version" stands in NeuroMLlite's files, which modeci-mdf reads as models without graphs.
     if not isinstance(body, dict) or not body.keys() & {"graphs", "format", "version"}:
         raise FormatError(f"is not an MDF model: {shown(id_)} has no 'graphs'")

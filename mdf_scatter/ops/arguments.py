@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,10 @@ def read_array(op: str, name: str, value: Any) -> Array:
         raise OperatorError(
             op, f"{name} is a {type(value).__name__} that cannot be read as an array: {cause}"
         ) from error
+    if array.dtype.kind == "O" and not array.ndim and array is not value and not is_wide(value):
+        # NumPy puts what it does not know into an array of objects, as a whole.
+        what = "None" if value is None else f"a {type(value).__name__}"
+        raise OperatorError(op, f"{name} is {what}; expected an array or a list")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -64,9 +69,20 @@ def read_indices(op: str, value: Any, argument: str = "indices") -> Array:
         if name in NARROW_INTEGERS:
             return indices.astype(np.int64)
         if indices.dtype.kind == "O":
+            _check_integers(op, argument, indices)
             name = "object"
         raise OperatorError(op, f"{argument} has dtype {name}; expected an integer dtype, such as int64")
     return indices
+
+
+def _check_integers(op: str, argument: str, objects: Array) -> None:
+    """Name the first object that is no integer, or one too wide for any dtype."""
+    for place, value in np.ndenumerate(objects):
+        where = f"{argument}{list(place)}" if place else argument
+        if is_wide(value):
+            raise OperatorError(op, f"{where} is {described(value)}; expected {WIDEST} or fewer")
+        if not isinstance(value, Integral):
+            raise OperatorError(op, f"{where} is {described(value)}; expected an integer")
 
 
 def read_like(op: str, name: str, value: Any, like: str, other: Array) -> Array:
@@ -258,7 +274,8 @@ def read_text(op: str, name: str, array: Array) -> Array:
     wide = next((place for place in foreign if is_wide(text.flat[place])), None)
     place = foreign[0] if wide is None else wide
     value = text.flat[place]
-    where = f"{name}[{', '.join(str(number) for number in np.unravel_index(place, text.shape))}]"
+    numbers = [int(number) for number in np.unravel_index(place, text.shape)]
+    where = f"{name}{numbers}" if numbers else name
     if wide is not None:
         raise OperatorError(op, f"{where} is {described(value)}; expected {WIDEST} or fewer")
     raise OperatorError(
