@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -72,6 +73,12 @@ def name_of(dtype: npt.DTypeLike) -> str:
         return "StringDType"
     if dtype.kind == "U":
         return f"U{dtype.itemsize // 4}"
+    return _name(dtype)
+
+
+@lru_cache
+def _name(dtype: np.dtype[Any]) -> str:
+    # NumPy puts it together anew each time, which takes longer than many a call.
     return dtype.name
 
 
