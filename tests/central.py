@@ -156,7 +156,13 @@ def _check_in_onnxruntime(model: Model, feed: Mapping[str, Array], expected: Map
     if session is None:
         return
     wanted = {value.name for value in session.get_inputs()}
-    found = session.run(list(expected), {name: np.asarray(a) for name, a in feed.items() if name in wanted})
+    given = {name: np.asarray(a) for name, a in feed.items() if name in wanted}
+    try:
+        found = session.run(list(expected), given)
+    except Exception as error:  # it has a kernel of GRU and LSTM, which refuses when it runs
+        if "does not support double yet" in str(error):
+            return
+        raise
     for (name, array), result in zip(expected.items(), found, strict=True):
         np.testing.assert_allclose(result, array, rtol=1e-9, atol=1e-12, err_msg=f"{name} in onnxruntime")
 
@@ -194,7 +200,9 @@ def onnxruntime_session(proto: onnx.ModelProto) -> Any:
         return onnxruntime.InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-    except refusals.NotImplemented:
+    except (refusals.NotImplemented, refusals.Fail) as error:
+        if isinstance(error, refusals.Fail) and "layout == 1) are not supported" not in str(error):
+            raise
         return None
 
 

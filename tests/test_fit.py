@@ -184,6 +184,9 @@ def test_where_gradients_stop_is_told() -> None:
     ("arguments", "message"),
     [
         ({"steps": 0}, "steps is 0; expected a whole number from 1 on"),
+        ({"steps": True}, "steps is True; expected a whole number from 1 on"),
+        ({"learning_rate": "0.1"}, "learning_rate is '0.1'; expected a number above 0"),
+        ({"learning_rate": True}, "learning_rate is True; expected a number above 0"),
         ({"optimizer": "lbfgs"}, "optimizer is 'lbfgs'; expected 'sgd' or 'adam'"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0; expected a number above 0"),
         (
@@ -201,6 +204,18 @@ def test_where_gradients_stop_is_told() -> None:
             "wrt has 'x', which is no floating-point parameter of model 'g'; "
             "expected floating-point parameters: 'w'",
         ),
+        ({"wrt": []}, "wrt has no names; expected floating-point parameters: 'w'"),
+        ({"wrt": 3}, "wrt is 3; expected names of parameters"),
+        (
+            {"data": None},
+            "data has a batch of type NoneType; "
+            "expected an array for each input, by name, or a list of such mappings",
+        ),
+        (
+            {"data": [np.ones((1, 2), np.float32)]},
+            "data has a batch of type ndarray; "
+            "expected an array for each input, by name, or a list of such mappings",
+        ),
         ({"data": []}, "data has no batches; expected one or more"),
         ({"data": {"x": np.ones((1, 2), np.float32)}}, "graph 'g' needs input 'target' (float32[n, 1])"),
     ],
@@ -210,6 +225,26 @@ def test_what_is_wrong_is_one_line(arguments: dict[str, Any], message: str) -> N
     with pytest.raises(InputError) as caught:
         fit(linear(), given.pop("data"), **given)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_labels_that_are_no_classes_are_refused(wrong: int) -> None:
+    text = "g (float[n, 2] x) => (float[n, 3] y) <float[2, 3] w = {1, 0, 1, 0, 1, 0}> { y = MatMul(x, w) }"
+    model = from_onnx(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {text}'))
+    data = {"x": np.ones((2, 2), np.float32), "target": np.array([0, wrong])}
+    with pytest.raises(InputError) as caught:
+        fit(model, data, loss="cross_entropy", steps=1, progress=False)
+    assert str(caught.value) == f"input 'target' has the class {wrong}; expected 0 to 2"
+
+
+def test_a_loss_that_is_not_finite_from_the_start_is_no_matter_of_the_learning_rate() -> None:
+    data = {"x": np.full((1, 2), np.nan, np.float32), "target": np.ones((1, 1), np.float32)}
+    with pytest.raises(EvaluationError) as caught:
+        fit(linear(), data, loss="mean_squared_error", progress=False)
+    assert (
+        str(caught.value)
+        == "fit: the loss is nan before the first step; look at the data, and at the parameters"
+    )
 
 
 def test_a_loss_that_grows_beyond_all_bounds_is_an_error_and_changes_nothing() -> None:

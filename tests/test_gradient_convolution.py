@@ -67,6 +67,11 @@ CONVS: list[tuple[str, list[tuple[int, ...]], dict[str, Any]]] = [
     ("of one position", [(2, 3, 4, 5), (2, 3, 1, 1)], {}),
     ("of one position, with strides", [(2, 3, 4, 5), (2, 3, 1, 1)], {"strides": [1, 3]}),
     ("of each channel", [(1, 3, 5, 5), (3, 1, 2, 2)], {"group": 3}),
+    (
+        "of each channel, with all else",
+        [(2, 3, 7, 8), (3, 1, 2, 3)],
+        {"group": 3, "pads": [1, 0, 2, 1], "strides": [2, 1], "dilations": [1, 2]},
+    ),
     ("in three dimensions", [(1, 2, 3, 4, 3), (2, 2, 2, 3, 2)], {"strides": [1, 2, 1]}),
     ("same, upper", [(1, 2, 5), (2, 2, 4)], {"auto_pad": "SAME_UPPER", "strides": [2]}),
     ("same, lower", [(1, 2, 5), (2, 2, 4)], {"auto_pad": "SAME_LOWER", "strides": [2]}),
@@ -130,7 +135,12 @@ def test_padding_of_unknown_sizes_is_refused():
         (
             [(1, 2, 4, 4), (3, 2, 3, 3)],
             {},
-            ["Conv", "ConvTranspose", "MatMul", "ReduceSum", *["Reshape"] * 4, "Transpose"],
+            ["Conv", "ConvTranspose", "MatMul", "ReduceSum", *["Reshape"] * 4, *["Transpose"] * 2],
+        ),
+        (
+            [(1, 2, 4, 4), (2, 1, 1, 2)],
+            {"group": 2},
+            ["Concat", "ConvTranspose", *["Mul"] * 2, *["ReduceSum"] * 2, "Reshape", *["Slice"] * 2],
         ),
         ([(1, 2, 4, 4), (3, 2, 1, 1)], {}, ["ConvTranspose", "Einsum", "Reshape"]),
     ],

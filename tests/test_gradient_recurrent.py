@@ -11,7 +11,7 @@ from central import check_model, check_node, node_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdf_scatter import grad, run
+from mdf_scatter import grad, run, to_onnx
 from mdf_scatter.errors import UnsupportedError
 
 Array = npt.NDArray[Any]
@@ -89,6 +89,14 @@ def test_batches_first(op_type: str) -> None:
 def test_sizes_that_are_not_known(op_type: str) -> None:
     inputs = inputs_of(op_type, initial=False)
     check_node(op_type, inputs, {"hidden_size": 2}, outputs=outputs_of(op_type), symbolic=True)
+
+
+@pytest.mark.parametrize(("op_type", "scans"), [("RNN", 1), ("GRU", 1), ("LSTM", 2)])
+def test_states_that_stand_in_the_output_are_not_computed_again(op_type: str, scans: int) -> None:
+    model, _ = node_model(op_type, inputs_of(op_type), {"hidden_size": 2}, outputs=outputs_of(op_type))
+    operators = [node.op_type for node in to_onnx(grad(model)).graph.node]
+    # Of the two states of an LSTM, an output has but one for all steps.
+    assert operators.count("Scan") == scans
 
 
 @pytest.mark.parametrize("op_type", sorted(GATES))

@@ -87,7 +87,8 @@ class Call:
             value.name = value.name or ""
         output = self.node.outputs[position]
         if not output.name:
-            output.name = self.emit.builder.free_name(f"{self.output.name}_{position}")
+            named = next(value.name for value in self.node.outputs if value.name)
+            output.name = self.emit.builder.free_name(f"{named}_{position}")
             output.type, output.shape = ir.TensorType(dtype), shape
         return output
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from mdf_scatter.gradient.table import Stop
 from mdf_scatter.inputs import checked_inputs, leaves_open, types_of
 from mdf_scatter.plan import Plan
 from mdf_scatter.progress import stepping
-from mdf_scatter.training.objective import objective
+from mdf_scatter.training.objective import check_classes, objective
 from mdf_scatter.training.optimizers import optimizer_of
 from mdf_scatter.wiring import graph_inputs, sole_graph
 
@@ -89,12 +89,10 @@ def fit(
         UnsupportedError: See `grad`.
         EvaluationError: The loss, or a parameter, is not finite after a step.
     """
-    if not isinstance(steps, int) or steps < 1:
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
     refuse(model, trust=False)
-    batches = [data] if isinstance(data, Mapping) else list(data)
-    if not batches:
-        raise InputError("data has no batches; expected one or more")
+    batches = _batches(data)
     places = parameters_of(model)
     names = _to_train(model, places, wrt)
     left_open = [item for item in graph_inputs(sole_graph(model)) if leaves_open(item)]
@@ -103,6 +101,7 @@ def fit(
     whole, output = objective(model, loss, types)
     checked = [checked_inputs(sole_graph(whole), batch) for batch in batches]
     graph = gradient_graph(whole, of=output, wrt=names, types=types, is_fed=True, with_inputs=False)
+    check_classes(graph.model.graph, checked)
     start = {name: _start(places[name][0][1].value, graph, name) for name in graph.wrt}
     losses, last, trained = _trained(graph, output, checked, start, optimizer, learning_rate, steps, progress)
     for name, array in trained.items():
@@ -142,16 +141,35 @@ def _trained(
     return losses, float(last), current
 
 
+def _batches(data: Any) -> list[Batch]:
+    if isinstance(data, Mapping):
+        return [data]
+    batches = list(data) if isinstance(data, Iterable) else [data]
+    if not batches:
+        raise InputError("data has no batches; expected one or more")
+    for batch in batches:
+        if not isinstance(batch, Mapping):
+            raise InputError(
+                f"data has a batch of type {type(batch).__name__}; "
+                "expected an array for each input, by name, or a list of such mappings"
+            )
+    return batches
+
+
 def _to_train(model: Model, places: Places, wrt: str | Sequence[str] | None) -> list[str] | None:
     """Return the names that are given, if they are right; None where the gradient graph is to choose."""
+    if wrt is not None and not isinstance(wrt, Iterable):
+        raise InputError(f"wrt is {wrt!r}; expected names of parameters")
     names = [wrt] if isinstance(wrt, str) else list(wrt or ())
     if wrt is None and any(is_trained(places, name) for name in places):
         return None
+    known = f"expected floating-point parameters: {listed(places)}" if places else "it has none"
+    if not names and places and wrt is not None:
+        raise InputError(f"wrt has no names; {known}")
     if not names:
         raise InputError(f"model {model.id!r} has no floating-point parameter to train")
     for name in names:
         if name not in places:
-            known = f"expected floating-point parameters: {listed(places)}" if places else "it has none"
             raise InputError(
                 f"wrt has {name!r}, which is no floating-point parameter of model {model.id!r}; {known}"
             )
@@ -168,12 +186,15 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _refuse_infinite(what: str, value: Any, steps: int, learning_rate: float | None) -> None:
-    if not np.all(np.isfinite(value)):
-        rate = "the default" if learning_rate is None else f"{learning_rate:g}"
-        raise EvaluationError(
-            f"fit: {what} after {steps} step{'s' * (steps != 1)}; "
-            f"look at the data, or make learning_rate, now {rate}, smaller"
-        )
+    if np.all(np.isfinite(value)):
+        return
+    if steps == 0:
+        raise EvaluationError(f"fit: {what} before the first step; look at the data, and at the parameters")
+    rate = "the default" if learning_rate is None else f"{learning_rate:g}"
+    raise EvaluationError(
+        f"fit: {what} after {steps} step{'s' * (steps != 1)}; "
+        f"look at the data, or make learning_rate, now {rate}, smaller"
+    )
 
 
 def _as_before(array: Array, value: Any) -> Any:

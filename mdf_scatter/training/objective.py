@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from copy import deepcopy
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from modeci_mdf.mdf import Edge, Function, Graph, InputPort, Model, Node, OutputPort
 
@@ -61,6 +63,36 @@ def objective(model: Model, loss: str | None, types: TypeOf) -> tuple[Model, str
             f"loss is {loss!r}, which needs a model of one output, not {len(outputs)}; {expected}"
         )
     raise InputError(f"loss is {loss!r}; {expected}")
+
+
+def check_classes(graph: ir.Graph, batches: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse labels of a loss that are no classes, of which onnxruntime takes negative ones from the end.
+
+    Args:
+        graph: The lowered graph.
+        batches: What its inputs are given.
+
+    Raises:
+        InputError: An input that is read as labels has one that is neither a class nor ignored.
+    """
+    for node in graph:
+        if node.domain or node.op_type not in ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"):
+            continue
+        scores, labels = node.inputs[:2]
+        if labels is None or scores is None or scores.shape is None:
+            continue
+        count = scores.shape[1]
+        ignored = node.attributes.get("ignore_index")
+        for batch in batches:
+            given = np.asarray(batch.get(str(labels.name), 0))
+            wrong = (given < 0) | (given >= (count if isinstance(count, int) else np.inf))
+            if ignored is not None:
+                wrong &= given != ignored.as_int()
+            if wrong.any():
+                last = count - 1 if isinstance(count, int) else "one less than there are"
+                raise InputError(
+                    f"input {labels.name!r} has the class {given[wrong][0]}; expected 0 to {last}"
+                )
 
 
 def _rank(value: ir.Value) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,6 +83,7 @@ def optimizer_of(name: str, learning_rate: float | None) -> Optimizer:
         raise InputError(f"optimizer is {name!r}; expected {listed(OPTIMIZERS)}")
     if learning_rate is None:
         return OPTIMIZERS[name]()
-    if not 0 < learning_rate < np.inf:
+    is_number = isinstance(learning_rate, Real) and not isinstance(learning_rate, bool)
+    if not is_number or not 0 < learning_rate < np.inf:
         raise InputError(f"learning_rate is {learning_rate!r}; expected a number above 0")
     return OPTIMIZERS[name](learning_rate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.gradient.emitter import Emitter, static_shape
@@ -188,11 +189,32 @@ def _product_of_columns(
 ) -> ir.Value:
     """Return the gradient of weights as a product of what comes back and what the window covers."""
     outer, inner, *kernel = emit.sizes(weights)
+    if inner == 1 and outer == group:
+        return _sums_of_products(emit, window, data, sent, weights)
     covered = columns_of(emit, window, data)
     columns = emit("Reshape", covered, emit.integers([-1, group, inner * math.prod(kernel), places]))
     coming = emit("Reshape", sent, emit.integers([-1, group, outer // group, places]))
-    products = emit("MatMul", coming, emit.transpose(columns, [0, 1, 3, 2]))
-    return emit.like(emit.sum(products, [0], keepdims=False), weights)
+    # There are more columns than channels: it is these that are turned.
+    products = emit("MatMul", columns, emit.transpose(coming, [0, 1, 3, 2]))
+    return emit.like(emit.transpose(emit.sum(products, [0], keepdims=False), [0, 2, 1]), weights)
+
+
+def _sums_of_products(
+    emit: Emitter, window: Window, data: ir.Value, sent: ir.Value, weights: ir.Value
+) -> ir.Value:
+    """Return the gradient of weights where each channel has a window of its own: a sum for each position."""
+    spatial = range(2, emit.rank(data))
+    axes, steps = emit.integers(spatial), emit.integers(window.strides)
+    padding = [*window.heads, *window.tails]
+    whole = emit("Pad", data, emit.integers(padding), None, axes) if any(padding) else data
+    spans = [stride * ((known_size(sent, axis) or 0) - 1) + 1 for axis, stride in enumerate(window.strides)]
+    sums = []
+    for position in np.ndindex(window.kernel):
+        starts = [at * dilation for at, dilation in zip(position, window.dilations, strict=True)]
+        ends = [start + span for start, span in zip(starts, spans, strict=True)]
+        covered = emit("Slice", whole, emit.integers(starts), emit.integers(ends), axes, steps)
+        sums.append(emit.sum(emit("Mul", covered, sent), [0, *spatial], keepdims=True))
+    return emit.like(emit("Concat", *sums, axis=2), weights)
 
 
 def _channels_by_batch(emit: Emitter, data: ir.Value, weights: ir.Value, group: int) -> ir.Value:

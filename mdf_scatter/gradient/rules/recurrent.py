@@ -34,11 +34,21 @@ def recurrent(call: Call) -> Sequence[Gradient]:
     for name in ("clip", "input_forget"):
         if call.attribute(name):
             raise call.refusal(f"{name} is {call.attribute(name)}; leave it out")
-    return through_others(call, lambda: _written_out(call, cell))
+    before: dict[ir.Node, ir.Value] = {}
+    found = through_others(call, lambda: _written_out(call, cell, before))
+    for node, states in before.items():
+        _look_up(node, states)
+    return found
 
 
-def _written_out(call: Call, cell: Cell) -> list[ir.Value]:
-    """Write the operator as a Scan for each direction, and return its outputs."""
+def _written_out(call: Call, cell: Cell, before: dict[ir.Node, ir.Value]) -> list[ir.Value]:
+    """Write the operator as a Scan for each direction, and return its outputs.
+
+    Args:
+        call: The operator.
+        cell: How it works.
+        before: Gets each Scan, and the state h before each turn, which stands in the operator's own output.
+    """
     emit = call.emit
     by_batch = bool(call.attribute("layout", 0))
     ways = _DIRECTIONS[call.attribute("direction", "forward")]
@@ -51,15 +61,22 @@ def _written_out(call: Call, cell: Cell) -> list[ir.Value]:
             turned = emit.transpose(value, [1, 0, 2]) if by_batch and at in (_H, _C) else value
             for part, own in zip(parts, _each(emit, turned, len(ways)), strict=True):
                 part[at] = own
-    functions = _activations(call, cell, len(ways))
-    ends = [_scan(call, cell, x, *each) for each in zip(parts, functions, ways, strict=True)]
-    *states, y = (
+    activations = _activations(call, cell, len(ways))
+    given = call.further(0, ir.DataType.from_numpy(emit.dtype(x)), None)
+    given = emit.transpose(given, [1, 2, 0, 3]) if by_batch else given
+    ends = []
+    for at, (part, functions, way) in enumerate(zip(parts, activations, ways, strict=True)):
+        part.setdefault(_H, _zeros(emit, x, _hidden(call)))
+        states = _before(emit, part[_H], emit("Gather", given, emit.integers(at), axis=1), way)
+        ends.append(_scan(call, cell, x, part, functions, way))
+        before[emit.builder.nodes[-1]] = states
+    *last, y = (
         _joined(emit, values, axis)
         for values, axis in zip(zip(*ends, strict=True), (*(0 for _ in range(cell.states)), 1), strict=True)
     )
     if not by_batch:
-        return [y, *states]
-    return [emit.transpose(y, [2, 0, 1, 3]), *(emit.transpose(state, [1, 0, 2]) for state in states)]
+        return [y, *last]
+    return [emit.transpose(y, [2, 0, 1, 3]), *(emit.transpose(state, [1, 0, 2]) for state in last)]
 
 
 def _scan(
@@ -121,6 +138,22 @@ def _scan(
         end.type, end.shape = x.type, slots[0].shape
     y.type, y.shape = x.type, ir.Shape([sizes[0], sizes[1], hidden])
     return [*ends, y]
+
+
+def _before(emit: Emitter, start: ir.Value, states: ir.Value, way: int) -> ir.Value:
+    """Return the state before each turn of a direction, from the one after each step."""
+    end, first = emit.integers([0]), emit.integers([-1])
+    earlier = emit("Slice", states, first, end, end, first) if way else emit("Slice", states, end, first)
+    return emit("Concat", emit.unsqueeze(start, [0]), earlier, axis=0)
+
+
+def _look_up(scan: ir.Node, states: ir.Value) -> None:
+    """Let what reads the states h that a Scan keeps read those that its operator has given."""
+    body = scan.attributes["body"].as_graph()
+    for end, kept in zip(body.outputs, scan.outputs, strict=True):
+        maker = end.producer()
+        if maker is not None and maker.op_type == "Identity" and maker.inputs[0] is body.inputs[0]:
+            kept.replace_all_uses_with(states)
 
 
 def _hidden(call: Call) -> int:
