@@ -392,7 +392,7 @@ def test_values_are_rounded_in_the_picture_and_full_in_the_tooltip() -> None:
         Parameter("note", value="word " * 50),
     ]
     diagram = draw(model_of(node))
-    assert {"0.333333", "float64[20]", "word word word word word word word wo..."} <= set(strings(diagram))
+    assert {"0.333333", "float64[20]", "word " * 12 + "wo..."} <= set(strings(diagram))
     assert f"third = {1 / 3}" in tips(diagram)
     assert f"weights = {[i / 7 for i in range(20)]}" in tips(diagram)
     assert f"note = {'word ' * 50}" in tips(diagram)
@@ -628,7 +628,7 @@ def test_settings_that_a_call_gives_itself_have_rows_of_their_own() -> None:
         output_ports=[OutputPort("y", value="f")],
     )
     words = strings(draw(Model("m", graphs=[Graph("g", nodes=[node])])))
-    assert words[words.index("f") + 1] == "ScatterND(data=the_zeros_it_begins_wi..."
+    assert "f" not in words
     for name, value in {
         "reduction": "add",
         "training": "false",
@@ -636,6 +636,63 @@ def test_settings_that_a_call_gives_itself_have_rows_of_their_own() -> None:
         "scale": "0.5",
     }.items():
         assert words[words.index(name) + 1] == value
+
+
+def test_arguments_that_are_no_ports_have_rows_of_their_own() -> None:
+    node = unary("n", "linear")
+    node.functions[0].args = {"variable0": "X", "slope": 2.0, "intercept": "X + 1"}
+    words = strings(draw(model_of(node)))
+    assert [words[words.index(name) + 1] for name in ("slope", "intercept")] == ["2.0", "X + 1"]
+    assert not {"f", "variable0"} & set(words)
+
+
+def test_ports_say_which_input_of_an_operator_they_are() -> None:
+    node = scatter()
+    node.input_ports[0].id = "field"
+    node.functions[0].args = {**node.functions[0].args, "data": "field"}
+    words = strings(draw(model_of(node)))
+    assert words[words.index("as data") - 1] == "field"
+    assert not any(word in words for word in ("as indices", "as updates"))
+
+
+def test_an_array_that_a_call_gives_stands_in_its_box_only() -> None:
+    node = unary("n", "onnx::MatMul")
+    node.functions[0].args = {"A": [[1.0, 2.0]], "B": "X"}
+    assert strings(draw(model_of(node))).count("[[1.0, 2.0]]") == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "text"),
+    [
+        ("onnx::Cast", 10, "10 (float16)"),
+        ("onnx::Cast", 8, "8 (string)"),
+        ("onnx::Cast", 99, "99"),
+        ("onnx::Cast", 0, "0"),
+        ("onnx::Cast", [1, 7], "[1, 7]"),
+        ("linear", 1, "1"),
+    ],
+)
+def test_a_number_that_stands_for_an_element_type_is_followed_by_it(
+    function: str, code: object, text: str
+) -> None:
+    node = unary("n", function)
+    node.parameters = [Parameter("to", value=code)]
+    words = strings(draw(model_of(node)))
+    assert words[words.index("to") + 1] == text
+
+
+def test_halves_of_a_row_share_its_room() -> None:
+    test, long = "t >= delay and t < delay + duration", "X+" * 30
+    node = unary("n", "Relu")
+    node.parameters = [Parameter("i", conditions=[ParameterCondition("c", test=test, value="0")])]
+    assert f"i if {test}" in strings(draw(model_of(node)))
+    node.parameters.append(Parameter("p", value=long))
+    words = strings(draw(model_of(node)))
+    assert {"i if t >= delay and…y + duration", f"{long[:37]}..."} <= set(words)
+
+
+def test_a_node_named_as_its_function_says_so_once() -> None:
+    assert strings(draw(model_of(unary("Relu", "onnx::Relu")))).count("Relu") == 1
 
 
 def test_what_no_file_gives_is_drawn_all_the_same() -> None:

@@ -45,6 +45,13 @@ def ladder(length: int) -> Model:
     return model_of(*nodes, wires=wires)
 
 
+def dense(length: int) -> Model:
+    """Return a row of nodes that each take what all before them give."""
+    nodes = [add(f"n{at}", max(at, 1)) for at in range(length)]
+    wires = [(f"n{other}", f"n{at}", f"A{other}") for at in range(length) for other in range(at)]
+    return model_of(*nodes, wires=wires)
+
+
 def groups(diagram: Diagram, kind: str) -> list[ET.Element]:
     return [item for item in ET.fromstring(diagram.svg).iter(f"{SVG}g") if item.get("class") == kind]
 
@@ -78,13 +85,14 @@ def text_at(diagram: Diagram, words: str) -> list[tuple[float, float]]:
     "make",
     [
         lambda: ladder(12),
+        lambda: dense(6),
         lambda: model_of(add("a", 1), add("b", 1), wires=[("a", "b", "A0"), ("b", "a", "A0")]),
         lambda: model_of(add("a", 1), wires=[("a", "a", "A0")]),
         lambda: load(EXAMPLES / "scatter_nd_diamond.yaml"),
         lambda: grad(load(EXAMPLES / "scatter_nd_diamond.yaml")),
         lambda: grad(load(EXAMPLES / "training" / "embedding.yaml")),
     ],
-    ids=["ladder", "cycle", "loop", "diamond", "gradient", "training"],
+    ids=["ladder", "dense", "cycle", "loop", "diamond", "gradient", "training"],
 )
 def test_wires_stay_inside_the_frame(make: object) -> None:
     diagram = draw(make())
@@ -93,6 +101,25 @@ def test_wires_stay_inside_the_frame(make: object) -> None:
         line = on_curves(wire)
         assert (line > frame.min(0) + 1).all(), wire
         assert (line < frame.max(0) - 1).all(), wire
+
+
+def test_what_runs_back_keeps_away_from_boxes() -> None:
+    first = add("a", 1)
+    first.output_ports.append(OutputPort("D", value="f"))
+    diagram = draw(model_of(first, add("b", 1), wires=[("a", "b", "A0"), ("b", "a", "A0")]))
+    boxes = [points(node, "polygon") for node in groups(diagram, "node")]
+    for wire in groups(diagram, "edge"):
+        line = on_curves(wire)
+        for box in boxes:
+            beside = line[(line[:, 0] > box.min(0)[0] + 1) & (line[:, 0] < box.max(0)[0] - 1), 1]
+            assert ((beside < box.min(0)[1] - 2) | (beside > box.max(0)[1] + 2)).all()
+
+
+def test_lines_under_a_name_keep_clear_of_its_letters() -> None:
+    [node] = [group for group in groups(draw(model_of(add("n", 1))), "node") if "Sum" in group.itertext()]
+    lines = {text.text: float(text.get("y", "")) for text in node.iter(f"{SVG}text")}
+    below = next(y for words, y in lines.items() if "float32[3]" in (words or ""))
+    assert below - lines["C"] > 10
 
 
 def test_a_frame_is_narrow_where_no_wire_bends() -> None:

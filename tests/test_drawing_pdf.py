@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
+from mdf_scatter.cli import pictures
 from mdf_scatter.drawing import pdf, render
 from mdf_scatter.drawing.diagram import draw
+from mdf_scatter.formats import save
 
 
 def one(name: str, k: object = 2) -> Model:
@@ -92,3 +94,16 @@ def test_another_reader_finds_the_text(tmp_path: Path) -> None:
     done = subprocess.run(["pdftotext", tmp_path / "d.pdf", "-"], capture_output=True, check=True, text=True)
     assert done.stderr == ""
     assert {"node_name", "hello", "graph"} <= set(done.stdout.split())
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_letters_that_a_picture_has_no_font_for_are_told(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = Node("Größe_Ω_ﬁ_神経", input_ports=[InputPort("вход_אב_ℓ_🙂_神")])
+    model, picture = tmp_path / "m.yaml", tmp_path / f"p.{suffix}"
+    save(Model("m", graphs=[Graph("g", nodes=[node])]), model)
+    pictures.draw(model, picture, no_embed=True)
+    told = f"{picture}: has boxes for letters that its font lacks, '神経🙂'; .svg and .html have none\n"
+    drawn = f"{picture}: drawn, without the model\n"
+    assert sorted(capsys.readouterr().out.splitlines(keepends=True)) == [drawn, told][: 1 + (suffix != "svg")]

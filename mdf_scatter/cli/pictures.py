@@ -35,13 +35,18 @@ def draw(
         picture = drawn_page(loaded, depth=depth, values=results).encode()
     else:
         diagram = mdf_scatter.draw(loaded, theme=theme, depth=depth, values=results)  # type: ignore[arg-type]
-        if no_embed or suffix in (".gv", ".dot"):
+        if suffix in (".gv", ".dot"):
             diagram.save(output)
             print(f"{output}: drawn, without the model")
             return
         from mdf_scatter.drawing.embed import drawn
+        from mdf_scatter.drawing.render import boxes_in_png
 
         picture = drawn(diagram, suffix)
+        boxes = boxes_in_png(diagram.svg) if suffix != ".svg" else ""
+        if boxes:
+            lacking = f"has boxes for letters that its font lacks, {boxes[:20]!r}"
+            print(f"{output}: {lacking}; .svg and .html have none")
     if no_embed:
         output.write_bytes(picture)
     else:

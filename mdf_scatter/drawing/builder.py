@@ -24,6 +24,7 @@ from mdf_scatter.drawing.ports import (
     terminal,
     typed,
     undeclared_ports,
+    with_arguments,
 )
 from mdf_scatter.drawing.results import summary
 from mdf_scatter.drawing.rows import rows, value_text
@@ -147,6 +148,7 @@ class Builder:
         inputs += [terminal(name, of_value(value)) for name, value in held.items()]
         if held:
             inputs.sort(key=position_among_arguments(node))
+        inputs = with_arguments(node, inputs)
         inputs += [missing_terminal(name) for name in undeclared_inputs]
         outputs = [self._output_terminal(Place(node.id, port.id)) for port in node.output_ports]
         outputs += [missing_terminal(name) for name in undeclared_outputs]

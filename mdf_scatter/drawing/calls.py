@@ -44,16 +44,18 @@ class Call:
         )
         return f"{self.function}({', '.join(written)})"
 
-    def settings(self) -> dict[str, object]:
-        """Return the settings that the call itself gives, not by a parameter of that name."""
-        return {
-            name: value for name, value in self.args.items() if name in SETTINGS and not _is_name(value, name)
-        }
+    def given(self, node: Node) -> dict[str, object]:
+        """Return the arguments that are neither ports nor parameters of the node, nor lists of them.
 
-    def is_plain(self, node: Node) -> bool:
-        """Tell whether every argument is a port or a parameter of the node, or a list of them."""
+        A setting is among them even where a parameter of another name holds it.
+        """
         known = names(node)
-        return all(isinstance(value, str) and _named(value) <= known for value in self.args.values())
+        return {
+            name: value
+            for name, value in self.args.items()
+            if not (isinstance(value, str) and _named(value) <= known)
+            or (name in SETTINGS and not _is_name(value, name))
+        }
 
 
 def _is_name(value: object, name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
+from typing import NamedTuple
 
 import graphviz
 
@@ -14,7 +15,7 @@ from mdf_scatter.drawing.blocks import Block, End, Scene, Wire
 from mdf_scatter.drawing.headings import backward_heading, heading, legend
 from mdf_scatter.drawing.markup import tooltip
 from mdf_scatter.drawing.style import FONT, TEXT_SIZE, Theme, line_attributes
-from mdf_scatter.drawing.tables import box_width, table
+from mdf_scatter.drawing.tables import box_width, plain_table, table
 
 SMALL = 60
 """Boxes of a diagram whose columns may stand further apart than usual."""
@@ -24,8 +25,12 @@ _GAP = 0.7
 
 _MARGIN = 14
 _BEND_MARGIN = 36
-_RETURN_MARGIN = 70
+_PER_COLUMN = 6
+_MOST_MARGIN = 70
 """How far a frame stands around its boxes, in points; wide where wires bend outwards."""
+
+_AIR = 6
+"""How far what runs back stays away from boxes, in points."""
 
 
 def dot(scenes: list[Scene], theme: Theme) -> str:
@@ -86,15 +91,20 @@ def _gap(scenes: list[Scene]) -> float:
     return min(_GAP + 0.13 * crowd + 0.04 * max(beside_one - 8, 0), 2.0)
 
 
-def _margin(scene: Scene) -> int:
-    """Return how far a frame stands around its boxes, in points.
+class _Room(NamedTuple):
+    """How far a frame stands around its boxes, and wires away from them, in points."""
 
-    A wire past a whole column bends outwards there, and one that runs back bends around its ends, furthest
-    from the next column: it would cross the frame.
+    margin: int
+    air: int = 0
+
+
+def _room(scene: Scene) -> _Room:
+    """Return the room that the wires of a scene need.
+
+    A wire past whole columns bends outwards there, further the more there are, and one that runs back bends
+    around its ends: it would cross the frame, or lie on the edges of boxes.
     """
     pairs = {(wire.source.block, wire.target.block) for wire in scene.wires if not wire.crosses}
-    if any(source != target and (target, source) in pairs for source, target in pairs):
-        return _RETURN_MARGIN
     before: dict[str, set[str]] = defaultdict(set)
     after: dict[str, set[str]] = defaultdict(set)
     for source, target in pairs:
@@ -103,13 +113,16 @@ def _margin(scene: Scene) -> int:
     try:
         from_left, from_right = _columns(before), _columns(after)
     except CycleError:
-        return _BEND_MARGIN
+        return _Room(_MOST_MARGIN, _AIR)
     # Boxes that can, stand beside what they feed or what feeds them: only room on both sides is a column.
-    is_past = (
-        from_left[target] - from_left[source] > 1 and from_right[source] - from_right[target] > 1
-        for source, target in pairs
+    passed = max(
+        (
+            min(from_left[target] - from_left[source], from_right[source] - from_right[target]) - 1
+            for source, target in pairs
+        ),
+        default=0,
     )
-    return _BEND_MARGIN if any(is_past) else _MARGIN
+    return _Room(min(_BEND_MARGIN + _PER_COLUMN * (passed - 1), _MOST_MARGIN) if passed > 0 else _MARGIN)
 
 
 def _columns(before: Mapping[str, Collection[str]]) -> dict[str, int]:
@@ -151,6 +164,7 @@ class _Writer:
         self, diagram: graphviz.Digraph, scene: Scene, apart: Mapping[int, set[str]] = MappingProxyType({})
     ) -> None:
         """Write a graph, and the blocks of some keys, by backward pass, in frames of their own within it."""
+        room = _room(scene)
         with diagram.subgraph(name=f"cluster_{scene.key}") as frame:
             frame.attr(
                 label=f"<{heading(scene, self.theme)}>",
@@ -159,7 +173,7 @@ class _Writer:
                 style="rounded",
                 color=self.theme.frame,
                 bgcolor=self.theme.ground,
-                margin=f"{_margin(scene)}",
+                margin=f"{room.margin}",
             )
             if not scene.blocks:  # a frame around nothing would not be drawn
                 frame.node(f"{scene.key}none", label="", style="invis")
@@ -168,16 +182,19 @@ class _Writer:
                 with frame.subgraph(name=name) as within:
                     title = backward_heading(scene, number, self.theme)
                     within.attr(label=f"<{title}>", bgcolor=self.theme.band)
-                    self._boxes(within, scene, keys)
-            self._boxes(frame, scene, {block.key for block in scene.blocks}.difference(*apart.values()))
+                    self._boxes(within, scene, keys, room.air)
+            rest = {block.key for block in scene.blocks}.difference(*apart.values())
+            self._boxes(frame, scene, rest, room.air)
             self.wires(frame, (wire for wire in reversed(scene.wires) if not wire.crosses))
 
-    def _boxes(self, frame: graphviz.Digraph, scene: Scene, keys: Collection[str]) -> None:
+    def _boxes(self, frame: graphviz.Digraph, scene: Scene, keys: Collection[str], air: int) -> None:
         widths = _edge_box_widths(scene)
         # Within a frame Graphviz stacks what comes first at the bottom.
         for block in reversed(scene.blocks):
             if block.key in keys:
                 label = table(block, self.theme, widths.get(block.key, 0))
+                if air:
+                    label = plain_table([f"<TD>{label}</TD>"], padding=air)
                 frame.node(block.key, label=f"<{label}>")
         for block, _, inner in _held(scene):
             if block.key in keys:

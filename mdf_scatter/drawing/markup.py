@@ -41,17 +41,17 @@ def visible(text: str) -> str:
     return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def short_name(text: str) -> str:
+def short_name(text: str, limit: int = NAME_CHARACTERS) -> str:
     """Shorten a name in the middle: generated names differ in their ends.
 
     >>> short_name("/model/layers.0/attention/self/query/MatMul")
     '/model/layers.0/att…query/MatMul'
     """
     shown = visible(text)
-    if len(shown) <= NAME_CHARACTERS:
+    if len(shown) <= limit:
         return shown or '""'
-    tail = NAME_CHARACTERS * 3 // 8
-    return f"{shown[: NAME_CHARACTERS - tail - 1]}…{shown[-tail:]}"
+    tail = limit * 3 // 8
+    return f"{shown[: limit - tail - 1]}…{shown[-tail:]}"
 
 
 def short_code(text: str, limit: int = CODE_CHARACTERS) -> str:

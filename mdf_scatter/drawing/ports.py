@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node
 
 from mdf_scatter.drawing.blocks import Terminal
-from mdf_scatter.drawing.calls import calls
+from mdf_scatter.drawing.calls import calls, operator_inputs
 from mdf_scatter.drawing.inference import is_unweighted, weight
 from mdf_scatter.drawing.rows import value_text
 from mdf_scatter.drawing.tensor_type import UNKNOWN, TensorType
@@ -55,6 +56,22 @@ def undeclared_ports(graph: Graph) -> dict[str, tuple[list[str], list[str]]]:
             if (node, port) not in known and port not in found[node][side]:
                 found[node][side].append(port)
     return found
+
+
+def with_arguments(node: Node, terminals: Sequence[Terminal]) -> list[Terminal]:
+    """Return terminals that say which input of an operator they are, where that has another name."""
+    known = {
+        value: argument
+        for call in calls(node)
+        for argument, value in call.args.items()
+        if argument in operator_inputs(call.operator) and isinstance(value, str) and value != argument
+    }
+    return [
+        replace(item, note=", ".join(filter(None, (f"as {known[item.name]}", item.note))))
+        if item.name in known
+        else item
+        for item in terminals
+    ]
 
 
 def position_among_arguments(node: Node) -> Callable[[Terminal], int]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -23,6 +24,7 @@ MOST_SIDE = 16_000
 MOST_PIXELS = 16_000_000
 
 _SVG = "http://www.w3.org/2000/svg"
+_SCRIPTS_OF_PNG = ("LATIN", "GREEK", "CYRILLIC", "HEBREW")
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 _XLINK = "{http://www.w3.org/1999/xlink}"
 
@@ -64,6 +66,19 @@ def png(dot: str, points: tuple[float, float]) -> bytes:
         RenderError: The command is not installed, fails, or takes longer than two minutes.
     """
     return _run(dot, "-Tpng", f"-Gdpi={_dpi(points, PNG_DPI)}")
+
+
+def boxes_in_png(svg: str) -> str:
+    """Return the letters of an SVG's visible text that `png` has no font for, each once, in order."""
+    texts = ET.fromstring(svg).iter(f"{{{_SVG}}}text")  # noqa: S314 - it is our own
+    return "".join(filter(_is_box, dict.fromkeys("".join(text.text or "" for text in texts))))
+
+
+def _is_box(character: str) -> bool:
+    if character > "\uffff":
+        return True
+    name = unicodedata.name(unicodedata.normalize("NFKC", character)[0], "")
+    return character.isalpha() and character > "\u052f" and not name.startswith(_SCRIPTS_OF_PNG)
 
 
 def pdf(dot: str, svg: str, title: str, description: str) -> bytes:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modeci_mdf.mdf import Condition, Graph, Node, Parameter
 
 from mdf_scatter.attributes import graphs_in
-from mdf_scatter.drawing.calls import SETTINGS, calls, is_expression, names
+from mdf_scatter.drawing.calls import SETTINGS, calls, is_expression, is_onnx_operator, names
 from mdf_scatter.drawing.outline import Inner
 from mdf_scatter.drawing.style import DtypeClass, dtype_class
 from mdf_scatter.drawing.tensor_type import of_value
 from mdf_scatter.drawing.values import full_text, short_text
+from mdf_scatter.onnx_types import element_name
 from mdf_scatter.wiring import is_pass_through
 
 NO_GRADIENT = "no gradient"
 """Name of the row that says why a node sends no gradient back."""
+
+_ELEMENT_TYPES = ("to", "dtype", "output_dtype", "stash_type")
+"""Attributes of ONNX's operators whose numbers stand for element types."""
 
 ALWAYS_SHOWN = frozenset({"runs when", NO_GRADIENT, *SETTINGS})
 """Names of rows that no folding may hide."""
@@ -62,12 +66,13 @@ def rows(
     ]
     found += [_inner(item) for item in inner]
     called = calls(node)
-    found += [
-        _expression(call.id, str(call)) for call in called if len(called) > 1 or not call.is_plain(node)
-    ]
     known = names(node)
     for call in called:
-        found += [_given(name, value, known) for name, value in call.settings().items()]
+        given = call.given(node)
+        if len(called) > 1:
+            found.append(_expression(call.id, str(call)))
+            given = {name: value for name, value in given.items() if name in SETTINGS}
+        found += [_given(name, value, known) for name, value in given.items() if name not in hidden]
     found += [_expression(f.id, full_text(f.value)) for f in node.functions if f.value is not None]
     for position, port in enumerate(node.output_ports):
         # A function's outputs in their order are no expressions worth a row.
@@ -80,6 +85,8 @@ def rows(
         )
     if stop:
         found.append(Row(NO_GRADIENT, stop, None, f"{NO_GRADIENT}: {stop}"))
+    if any(is_onnx_operator(call.operator) for call in called):
+        found = [_with_element_type(row) for row in found]
     return found
 
 
@@ -158,6 +165,16 @@ def _functions(graph: Graph) -> str:
 def _given(name: str, value: object, known: set[str]) -> Row:
     dtype = None if is_expression(value, known) else value_class(value)
     return Row(name, value_text(value), dtype, f"{name} = {full_text(value)}")
+
+
+def _with_element_type(row: Row) -> Row:
+    if row.name not in _ELEMENT_TYPES or row.dtype != "int":
+        return row
+    try:
+        name = element_name(int(row.text))
+    except ValueError:  # several numbers, or one that stands for no type
+        return row
+    return row if name is None else replace(row, text=f"{row.text} ({name})", tip=f"{row.tip} ({name})")
 
 
 def _expression(name: str, text: str) -> Row:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from mdf_scatter.drawing.blocks import SOURCES, Block, Kind, Terminal
 from mdf_scatter.drawing.calls import is_onnx_operator
-from mdf_scatter.drawing.markup import VALUE_CHARACTERS, run, short_code, short_name, title
+from mdf_scatter.drawing.markup import (
+    CODE_CHARACTERS,
+    NAME_CHARACTERS,
+    VALUE_CHARACTERS,
+    run,
+    short_code,
+    short_name,
+    title,
+)
 from mdf_scatter.drawing.rows import Row
 from mdf_scatter.drawing.style import (
     HEADER_SIZE,
@@ -26,9 +35,9 @@ _KIND_WIDTH = 60
 _DEFAULT_WIDTH = 34
 """Widths of the words `graph output` and `default`, in points."""
 
-_WORDS: dict[Kind, str] = {"input": "graph input", "outer": "from outside", "constant": "constant"}
+Align = Literal["LEFT", "RIGHT"]
 
-_LINE_END = '<BR ALIGN="RIGHT"/>'
+_WORDS: dict[Kind, str] = {"input": "graph input", "outer": "from outside", "constant": "constant"}
 
 
 def table(block: Block, theme: Theme, width: int) -> str:
@@ -99,10 +108,10 @@ def _source(block: Block, theme: Theme, width: int) -> str:
     ]
     if block.text:
         default = run("default  ", size=SMALL_SIZE, colour=theme.muted) if block.is_default else ""
-        lines.append(default + run(short_code(block.text, VALUE_CHARACTERS), code=True, size=SMALL_SIZE))
+        lines.append(default + _value(block.text))
     if str(tensor):
         lines.append(_type(block.outputs[0], theme))
-    words = "".join(line + _LINE_END for line in lines)
+    words = _lines(lines, "RIGHT")
     box = f'<TD WIDTH="{width}" CELLPADDING="5" ALIGN="RIGHT"{title(block.tip)}>{words}</TD>'
     ground = theme.constant[kind] if block.kind == "constant" else theme.box
     return _framed([_filled(box, ground), _bar("o0", theme.dtype[kind])], theme.dtype[kind])
@@ -110,12 +119,12 @@ def _source(block: Block, theme: Theme, width: int) -> str:
 
 def _output(block: Block, theme: Theme, width: int) -> str:
     colour = theme.dtype[dtype_class(block.inputs[0].tensor.dtype)]
-    words = run(short_name(block.name), bold=True)
-    words += run("  graph output", size=SMALL_SIZE, colour=theme.muted)
+    lines = [
+        run(short_name(block.name), bold=True) + run("  graph output", size=SMALL_SIZE, colour=theme.muted)
+    ]
     if block.text:
-        words += (
-            '<BR ALIGN="LEFT"/>' + _value(short_code(block.text, VALUE_CHARACTERS)) + '<BR ALIGN="LEFT"/>'
-        )
+        lines.append(_value(block.text))
+    words = _lines(lines, "LEFT")
     box = f'<TD WIDTH="{width}" CELLPADDING="5" ALIGN="LEFT"{title(block.tip)}>{words}</TD>'
     return _framed([_bar("i0", colour), _filled(box, theme.box)], colour)
 
@@ -140,9 +149,7 @@ def _node(block: Block, theme: Theme) -> str:
     if block.inputs or block.outputs:
         rows.append(f"<TD>{plain_table(_ports(block, theme), theme.box)}</TD>")
     if block.rows:
-        rows.append(
-            f"<TD>{plain_table((_band(n, row, theme) for n, row in enumerate(block.rows)), theme.band)}</TD>"
-        )
+        rows.append(f"<TD>{plain_table(_band(block.rows, theme), theme.band)}</TD>")
     return plain_table(rows, frame, frame=1)
 
 
@@ -160,7 +167,8 @@ def _header(block: Block, theme: Theme) -> str:
     elif functions:
         called = short_name(" → ".join(functions))
         words = run(called, bold=True, size=HEADER_SIZE, colour=theme.header_text)
-        words += run(f"  {name}", size=SMALL_SIZE, colour=theme.header_id)
+        if name != called:
+            words += run(f"  {name}", size=SMALL_SIZE, colour=theme.header_id)
     else:
         words = run(name, bold=True, size=HEADER_SIZE, colour=theme.header_text)
     link = _link(functions[0]) if len(functions) == 1 else ""
@@ -197,27 +205,28 @@ def _input(key: str, terminal: Terminal, theme: Theme) -> str:
     words = run(short_name(terminal.name), bold=True)
     if terminal.note:
         words += run(f"  {short_code(terminal.note)}", size=SMALL_SIZE, colour=theme.muted)
-    if terminal.value:
-        left = '<BR ALIGN="LEFT"/>'
-        words += left + _value(short_code(terminal.value, VALUE_CHARACTERS)) + left
-    label = f'<TD ROWSPAN="2" ALIGN="LEFT" CELLPADDING="4"{title(terminal.tip)}>{words}</TD>'
-    return _nub(key, terminal, theme, "LEFT") + label
+    lines = [words, _value(terminal.value)] if terminal.value else [words]
+    return _nub(key, terminal, theme, "LEFT") + _port_label(terminal, lines, "LEFT")
 
 
 def _output_port(key: str, terminal: Terminal, theme: Theme) -> str:
     words = run(short_name(terminal.name), bold=True)
     if terminal.note:
         words = run(f"{terminal.note}  ", size=SMALL_SIZE, colour=theme.muted) + words
-    words += _LINE_END
+    lines = [words]
     if str(terminal.tensor):
-        words += _type(terminal, theme) + _LINE_END
+        lines.append(_type(terminal, theme))
     if terminal.value:
-        words += _value(short_code(terminal.value, VALUE_CHARACTERS)) + _LINE_END
-    label = f'<TD ROWSPAN="2" ALIGN="RIGHT" CELLPADDING="4"{title(terminal.tip)}>{words}</TD>'
-    return label + _nub(key, terminal, theme, "RIGHT")
+        lines.append(_value(terminal.value))
+    return _port_label(terminal, lines, "RIGHT") + _nub(key, terminal, theme, "RIGHT")
 
 
-def _nub(key: str, terminal: Terminal, theme: Theme, align: str) -> str:
+def _port_label(terminal: Terminal, lines: list[str], align: Align) -> str:
+    words = _lines(lines, align)
+    return f'<TD ROWSPAN="2" ALIGN="{align}" CELLPADDING="4"{title(terminal.tip)}>{words}</TD>'
+
+
+def _nub(key: str, terminal: Terminal, theme: Theme, align: Align) -> str:
     colour = theme.dtype[dtype_class(terminal.tensor.dtype)]
     # Aligned, as a wide band stretches every column of the table over it.
     nub = patch(TERMINAL_WIDTH, TERMINAL_HEIGHT, colour, port=key, align=align)
@@ -229,16 +238,28 @@ def _type(terminal: Terminal, theme: Theme) -> str:
 
 
 def _value(text: str) -> str:
-    return run(text, code=True, size=SMALL_SIZE)
+    return run(short_code(text, VALUE_CHARACTERS), code=True, size=SMALL_SIZE)
 
 
-def _band(position: int, row: Row, theme: Theme) -> str:
-    colour = theme.text if row.dtype is None else theme.dtype[row.dtype]
-    name = run(short_name(row.name), size=SMALL_SIZE)
-    text = run(short_code(row.text), code=True, size=SMALL_SIZE, colour=colour)
-    tip = title(row.tip)
-    place = f' PORT="r{position}"' if row.frame else ""
-    return (
-        f'<TD ALIGN="LEFT" CELLPADDING="3"{tip}>{name}</TD>'
-        f'<TD ALIGN="RIGHT" CELLPADDING="3"{place}{tip}>{text}</TD>'
-    )
+def _lines(lines: list[str], align: Align) -> str:
+    """Return a name and smaller lines under it."""
+    # A space as high as the name keeps the line under it clear of a g or y; at the end that is not aligned.
+    spaced = [f" {line}" if align == "RIGHT" else f"{line} " for line in lines[1:2]]
+    return "".join(f'{line}<BR ALIGN="{align}"/>' for line in [*lines[:1], *spaced, *lines[2:]])
+
+
+def _band(rows: Sequence[Row], theme: Theme) -> Iterator[str]:
+    # What the names leave free the texts may use, and the other way round.
+    room = NAME_CHARACTERS + CODE_CHARACTERS
+    name_room = max(NAME_CHARACTERS, room - max(len(row.text) for row in rows))
+    text_room = max(CODE_CHARACTERS, room - max(len(row.name) for row in rows))
+    for position, row in enumerate(rows):
+        colour = theme.text if row.dtype is None else theme.dtype[row.dtype]
+        name = run(short_name(row.name, name_room) + "  ", size=SMALL_SIZE)
+        text = run(short_code(row.text, text_room), code=True, size=SMALL_SIZE, colour=colour)
+        tip = title(row.tip)
+        place = f' PORT="r{position}"' if row.frame else ""
+        yield (
+            f'<TD ALIGN="LEFT" CELLPADDING="3"{tip}>{name}</TD>'
+            f'<TD ALIGN="RIGHT" CELLPADDING="3"{place}{tip}>{text}</TD>'
+        )
