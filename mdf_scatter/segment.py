@@ -14,6 +14,9 @@ from mdf_scatter.errors import EvaluationError, MdfScatterError, OperatorError
 
 _Way = Callable[[dict[str, Any]], Sequence[Any]]
 
+DISABLED = "mdf_scatter.disabled"
+"""Key of a stretch's metadata that names an optimization of onnxruntime which would make it wrong."""
+
 _WITHOUT_NUMPY = ("bfloat16", "float8", "float4", "float6", "int4", "int2", "optional", "complex")
 """What stands in the names of types that onnxruntime's Python interface does not take or give as they are."""
 
@@ -150,8 +153,7 @@ def session_of(model: onnx.ModelProto, threads: int = 0) -> Any:
             model.SerializeToString(),
             options,
             providers=["CPUExecutionProvider"],
-            # Of a transposed matrix and a vector it makes a product without the transposition.
-            disabled_optimizers=["MatmulTransposeFusion"],
+            disabled_optimizers=[item.value for item in model.metadata_props if item.key == DISABLED],
         )
     except (
         refusals.NotImplemented,

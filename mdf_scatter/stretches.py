@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mdf_scatter.errors import NoEngineError
 from mdf_scatter.lower.protos import function_protos, node_proto, value_proto
 from mdf_scatter.ops import OPS
-from mdf_scatter.segment import Segment, is_typed, session_of
+from mdf_scatter.segment import DISABLED, Segment, is_typed, session_of
 from mdf_scatter.signatures import schema_of
 from mdf_scatter.tensors import ir_tensor
 
@@ -40,6 +40,7 @@ class Stretches:
         self._imports = [onnx.helper.make_opsetid(*entry) for entry in model.opset_imports.items()]
         self._ir_version = max(model.ir_version, 4)
         self._functions = function_protos(model)
+        self._bodies = list(model.functions.values())
         self._read = {node: values_read(node) for node in model.graph}
         self._readers: dict[ir.Value, list[ir.Node]] = {}
         for node, values in self._read.items():
@@ -93,9 +94,12 @@ class Stretches:
             [value_proto(value) for value in leaving],
             initializer=[self._tensor(read[name]) for name in fixed],
         )
-        return onnx.helper.make_model(
+        model = onnx.helper.make_model(
             graph, opset_imports=self._imports, ir_version=self._ir_version, functions=self._functions
         )
+        if _may_turn_vector(nodes) or any(map(_may_turn_vector, self._bodies)):
+            model.metadata_props.add(key=DISABLED, value="MatmulTransposeFusion")
+        return model
 
     def _refuse_foreign(self, node: ir.Node) -> None:
         if (node.domain, node.op_type) in self._local:
@@ -133,6 +137,26 @@ def _gives_twice(node: ir.Node) -> bool:
     if node.op_type == "If" and any(len(set(graph.outputs)) < len(graph.outputs) for graph in graphs):
         return True
     return any(_gives_twice(inner) for graph in graphs for inner in graph)
+
+
+def _may_turn_vector(nodes: Iterable[ir.Node]) -> bool:
+    """Tell whether nodes may multiply a transposed matrix by a vector.
+
+    onnxruntime leaves the transposition out of such a product; it moves transpositions on to get there.
+    """
+    inside = [inner for node in nodes for inner in (node, *_inside(node))]
+    return any(node.op_type == "Transpose" for node in inside) and any(
+        node.op_type == "MatMul" and not _is_matrix(node.inputs[1]) for node in inside
+    )
+
+
+def _inside(node: ir.Node) -> Iterator[ir.Node]:
+    for graph in _graphs(node):
+        yield from graph.all_nodes()
+
+
+def _is_matrix(value: ir.Value | None) -> bool:
+    return value is not None and value.shape is not None and len(value.shape) > 1
 
 
 def _has_statistics(node: ir.Node | None) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
-from models import FLOAT, calculation, chain, onnx_model
+from models import FLOAT, INT64, calculation, chain, onnx_model
 from onnx import helper
 
 import mdf_scatter
@@ -329,3 +329,21 @@ def test_a_value_of_the_engine_of_mdf_that_is_no_array_is_refused() -> None:
     with pytest.raises(EvaluationError) as caught:
         run(model, {"x": np.float32(2)}, engine="mdf")
     assert str(caught.value) == "output 'y' is an uneven list; expected an array"
+
+
+@pytest.mark.parametrize("between", ["Identity", "Neg"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["rank known", "rank open"])
+def test_a_transposed_matrix_times_a_vector_is_transposed(between: str, is_known: bool) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["turned"], perm=[1, 0]),
+        helper.make_node(between, ["turned"], ["left"]),
+        helper.make_node("Reshape", ["x", "shape"], ["right"]),
+        helper.make_node("MatMul", ["left", "right"], ["y"]),
+    ]
+    inputs = {"w": (FLOAT, [3, 3]), "x": (FLOAT, [3, 1])} | ({} if is_known else {"shape": (INT64, ["r"])})
+    shape = {"shape": np.array([3])}
+    proto = onnx_model(nodes, inputs, {"y": (FLOAT, [3])}, shape if is_known else None)
+    w, x = np.arange(9, dtype=np.float32).reshape(3, 3), np.arange(1, 4, dtype=np.float32)
+    given = {"w": w, "x": x[:, np.newaxis]} | ({} if is_known else shape)
+    result = Runner(from_onnx(proto))(given)["y"]
+    assert np.array_equal(result, (w if between == "Identity" else -w).T @ x)
