@@ -29,7 +29,7 @@ Arrays = dict[str, Any]
 """Values by name: arrays, and lists, dicts or None for what is no tensor."""
 
 LARGEST = 1 << 20
-"""Bytes up to which it is better to keep what is the same in every run than to compute it in each."""
+"""Bytes of a constant, and of what comes of some, up to which that is kept and not computed in every run."""
 
 _START = -1
 """The stage of what is there from the start; as one of ours, it makes no cut."""
@@ -58,7 +58,8 @@ class Plan:
         }
         for tensor in noted(graph, "sparse_initializer") or ():
             self._constants[tensor.values.name] = sparse_array(tensor)
-        told, early = fixed(graph, self._constants)
+        small = [name for name, value in self._constants.items() if _is_small(value)]
+        told, early = fixed(graph, small)
         self._constants |= told
         self._constants |= _computed(model, self._constants, early)
         nodes = _left(graph, self._constants, early)
@@ -139,10 +140,11 @@ def _computed(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> A
             step.run(values)
     except MdfScatterError:
         return {}  # what is wrong is told when the graph runs, if it comes so far
-    arrays = ((name, values.get(name)) for name in names)
-    return {
-        name: array for name, array in arrays if isinstance(array, np.ndarray) and array.nbytes <= LARGEST
-    }
+    return {name: values[name] for name in names if _is_small(values.get(name))}
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.nbytes <= LARGEST
 
 
 def _left(graph: ir.Graph, constants: Arrays, early: Collection[ir.Node]) -> list[ir.Node]:
