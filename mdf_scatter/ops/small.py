@@ -195,12 +195,9 @@ def _start(data: Array, indices: Array, updates: Array, out: Any) -> Array | Non
         return copied(data)
     if out is not data or not data.flags.writeable or not (data.ndim == 1 or data.flags.c_contiguous):
         return None
-    # NumPy makes copies where memory is shared, which may be of all data.
-    return data if data.size < LARGE or not _overlap(data, indices, updates) else None
-
-
-def _overlap(data: Array, indices: Array, updates: Array) -> bool:
-    return np.may_share_memory(data, updates) or np.may_share_memory(data, indices)
+    # Indices that it writes over NumPy 2.2 reads late, and for updates in a large result it copies all of it.
+    is_apart = data.size < LARGE or not np.may_share_memory(data, updates)
+    return data if is_apart and not np.may_share_memory(data, indices) else None
 
 
 def _numbered(indices: Array, sizes: tuple[int, ...]) -> Array:
@@ -224,7 +221,7 @@ def _grid(shape: tuple[int, ...]) -> tuple[Array, ...]:
 def _reduce(result: Array, places: Array, updates: Array, reduction: str) -> None:
     """Reduce updates into elements of a flat array, in order.
 
-    NumPy, too, looks at all places before it writes, and makes copies where memory is shared.
+    NumPy, too, looks at all places before it writes, and copies updates that share memory with the result.
     """
     if reduction == "none":
         result[places] = updates
