@@ -33,6 +33,7 @@ class Inputs:
         items = graph_inputs(graph)
         self._graph = graph.id
         self._asked = {item.name: _asked(item) for item in items}
+        self._known = f"its inputs are {listed(self._asked)}" if items else "it has no inputs"
         self._names = {f"{item.node.id}.{item.port.id}": item.name for item in items} | {
             name: name for name in self._asked
         }
@@ -47,17 +48,22 @@ class Inputs:
             given: Arrays, or what becomes one, by input name or `node.port`.
 
         Raises:
-            InputError: One is missing, unknown, given twice, or of the wrong dtype or shape.
+            InputError: One is missing, unknown, given twice, or of the wrong dtype or shape; or what is
+                given is no mapping.
         """
         asked = self._asked
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"graph {self._graph!r}: inputs is of type {type(given).__name__};"
+                f" expected a mapping of names to arrays; {self._known}"
+            )
         found: dict[str, Any] = {}
         sizes: dict[str, tuple[int, str]] = {}
         for called, value in given.items():
             name = self._names.get(called)
             if name is None:
-                known = f"its inputs are {listed(asked)}" if asked else "it has no inputs"
                 hint = did_you_mean(str(called), asked)
-                raise InputError(f"graph {self._graph!r} has no input {called!r}; {known}{hint}")
+                raise InputError(f"graph {self._graph!r} has no input {called!r}; {self._known}{hint}")
             if name in found:
                 raise InputError(f"input {name!r} is given twice, also as {called!r}")
             found[name] = _checked(f"input {name!r}", asked[name], value, sizes)

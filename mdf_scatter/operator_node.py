@@ -54,8 +54,14 @@ class OperatorNode:
         training: bool = True,
         lda_coeff: float = 1.0,
         specified_outputs_name: str | Sequence[str] | None = None,
+        **unknown: object,
     ) -> None:
         op = self.op.name
+        if unknown:
+            other, known = next(iter(unknown)), [*self.op.attributes, *Settings.__annotations__]
+            raise OperatorError(
+                op, f"there is no setting {other!r}; expected {listed(known)}{did_you_mean(other, known)}"
+            )
         if name is not None and (not isinstance(name, str) or not name):
             raise OperatorError(op, f"name is {name!r}; expected a text, or None")
         names = (
@@ -116,7 +122,8 @@ class OperatorNode:
             those of data and updates.
 
         Raises:
-            OperatorError: Nothing was stored, the dtype has no gradient, or `grad` does not fit.
+            OperatorError: Nothing was stored, the dtype has no gradient, `grad` does not fit, or
+                `lda_coeff` has been set to what is no finite number.
         """
         with _naming(self.name):
             if self._pullback is None:
@@ -127,6 +134,7 @@ class OperatorNode:
                     else "nothing was stored for backward because training=False; "
                     "set training=True and run forward again",
                 )
+            check_lda_coeff(self.op.name, self.lda_coeff)  # which may have been set since
             gradients = [found for found in self._pullback(grad) if found is not None]
         if self.lda_coeff == 1:
             return tuple(gradients)

@@ -23,6 +23,7 @@ from mdf_scatter.inputs import Inputs, leaves_open, types_of
 from mdf_scatter.lower import lower_evaluation
 from mdf_scatter.lower.builder import WEAK
 from mdf_scatter.lower.evaluation import Evaluation, Kept, Key
+from mdf_scatter.ops.settings import described, is_finite_number
 from mdf_scatter.plan import Plan
 from mdf_scatter.plugin import registered
 from mdf_scatter.wiring import (
@@ -67,7 +68,8 @@ def run(
 
     Raises:
         ModelError: `check` finds an error in the model.
-        InputError: An input is missing, unknown, or of the wrong dtype or shape.
+        InputError: An input is missing, unknown, or of the wrong dtype or shape; `engine`, `steps` or
+            `time_increment` is not what it may be.
         OperatorError: One of our operators cannot work on what reaches it; the message names the node.
         UnsupportedError: engine is "onnx" and the graph has no form in ONNX.
         EvaluationError: Another operator, or modeci-mdf's engine, fails.
@@ -112,10 +114,19 @@ class Runner:
         """Evaluate the graph; see `run` for arguments, result and errors."""
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
-        arrays = self._inputs.checked(inputs or {})
+        if time_increment is not None and not is_finite_number(time_increment):
+            raise InputError(
+                f"time_increment is {described(time_increment)}; expected a finite number of seconds"
+            )
+        time = None if time_increment is None else float(time_increment)
+        arrays = self._inputs.checked({} if inputs is None else inputs)
         if self._engine is None:
             self._engine = self._start(arrays)
-        return self._engine.run(arrays, steps, time_increment)
+        return self._engine.run(arrays, steps, time)
+
+    def __repr__(self) -> str:
+        engine = self._chosen if self._engine is None else self._engine.name
+        return f"<Runner of model {self._model.id!r}, engine {engine!r}>"
 
     def reset(self) -> None:
         """Forget all state: the next call is as the first one was."""
@@ -153,6 +164,8 @@ class _OnnxEngine:
         model: The model.
         fixed_shapes: Whether each shape that inputs may have gets a plan of its own.
     """
+
+    name = "onnx"
 
     def __init__(self, model: Model, *, fixed_shapes: bool = False) -> None:
         self._model = model
@@ -247,6 +260,8 @@ class _Planned:
 
 class _HostEngine:
     """modeci-mdf's engine, quiet, with our functions in it and its failures explained."""
+
+    name = "mdf"
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

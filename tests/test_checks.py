@@ -904,6 +904,21 @@ def test_repeated_constant_indices_of_a_graph_from_onnx() -> None:
     ]
 
 
+def test_repeated_indices_that_a_constant_gives() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[3] x, float[2] u) => (float[3] y, float[3] z) {
+            i = Constant<value = int64[2, 1] {1, 1}>()
+            j = Constant<value_ints = [2, 2]>()
+            y = ScatterND(x, i, u)
+            z = ScatterElements(x, j, u)
+        }"""
+    lost = "the last one wins); if updates should accumulate set reduction: add"
+    assert list(map(str, check(mdf_scatter.from_onnx(onnx.parser.parse_model(text))))) == [
+        f"warning: g.ScatterND.scatternd: indices repeat (row 1 is written 2 times, {lost}",
+        f"warning: g.ScatterElements.scatterelements: indices repeat (element 2 is written 2 times, {lost}",
+    ]
+
+
 def test_a_backward_pass_repeats_indices_on_purpose() -> None:
     text = """<ir_version: 10, opset_import: ["" : 18]> g (float[4] d, float[3] u) => (float s)
         <int64[3] i = {0, 1, 0}, int64[3, 1] j = {0, 1, 0}> {

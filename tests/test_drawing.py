@@ -509,6 +509,18 @@ def test_saving_goes_by_suffix(tmp_path: Path) -> None:
     )
 
 
+def test_saving_to_where_nothing_can_be_written(tmp_path: Path) -> None:
+    diagram = draw(model_of(scatter()))
+    path = tmp_path / "no" / "d.dot"
+    with pytest.raises(FormatError) as caught:
+        diagram.save(path)
+    why = f"there is no folder {str(path.parent)!r}; make it first"
+    assert str(caught.value) == f"{path}: cannot be written: {why}"
+    with pytest.raises(FormatError) as caught:
+        diagram.save(5)  # type: ignore[arg-type]
+    assert str(caught.value) == "the path is of type int; expected a str or os.PathLike"
+
+
 def test_a_notebook_gets_every_form() -> None:
     diagram = draw(model_of(scatter()))
     bundle = diagram._repr_mimebundle_()

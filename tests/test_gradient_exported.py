@@ -160,3 +160,15 @@ def test_what_a_call_leaves_to_the_defaults_of_its_function_counts() -> None:
     )
     values = RNG.standard_normal(6)
     check_model(model, {"x": values[:4], "i": np.array([[1], [1]]), "u": values[4:]})
+
+
+def test_a_function_may_return_its_own_input() -> None:
+    model = from_onnx(
+        onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "local": 1]>
+            g (double[3] z) => (double[3] y) {
+                a, b = local.both (z)
+                y = Mul (a, b)
+            }
+            <domain: "local", opset_import: ["": 18]> both (x) => (y, x) { y = Neg (x) }""")
+    )
+    check_model(model, {"z": RNG.standard_normal(3)})

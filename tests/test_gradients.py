@@ -474,11 +474,11 @@ def test_operator_inputs_and_attributes_are_known(monkeypatch):
     )
     assert problem(None, [1.0, 2.0], *CALL) == f"vjp: op is of type NoneType; expected the text {known}"
     assert problem("ScatterND", [1.0, 2.0], *CALL[:2]) == (
-        "ScatterND: 2 inputs are given; expected data, indices, updates, in this order"
+        "ScatterND: 2 inputs are given after grad; expected data, indices, updates, in this order"
     )
     assert problem("TensorScatter", [[1.0]]) == (
-        "TensorScatter: 0 inputs are given; expected past_cache, update, write_indices, in this order;"
-        " 'write_indices' may be left out"
+        "TensorScatter: 0 inputs are given after grad; expected past_cache, update, write_indices,"
+        " in this order; 'write_indices' may be left out"
     )
     assert problem("ScatterND", [1.0, 2.0], *CALL, reducton="add") == (
         "ScatterND: there is no attribute 'reducton'; expected 'reduction' or 'include_self';"

@@ -167,8 +167,17 @@ def test_the_opset_asked_for_or_a_refusal_that_names_the_node() -> None:
     with pytest.raises(UnsupportedError) as caught:
         to_onnx(scatter_model("none"), opset=6)
     assert str(caught.value) == f"opset is 6; expected 7..{onnx.defs.onnx_opset_version()}"
-    with pytest.raises(UnsupportedError, match="ScatterND 's': ScatterND is not in opset 10"):
+    with pytest.raises(UnsupportedError) as caught:
         to_onnx(scatter_model("none"), opset=10)
+    assert str(caught.value) == "ScatterND 's': ScatterND needs opset 11 or newer; asked for opset 10"
+
+
+@pytest.mark.parametrize("opset", ["11", 11.0, True])
+def test_an_opset_that_is_no_whole_number_is_refused(opset: object) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        to_onnx(scatter_model("none"), opset=opset)
+    newest = onnx.defs.onnx_opset_version()
+    assert str(caught.value) == f"opset is {opset!r}; expected a whole number, 7..{newest}"
 
 
 @pytest.mark.parametrize("opset", [11, 13, 15])

@@ -212,7 +212,8 @@ def test_public_functions_are_onnx_s():
     for function, indices in ((scatter_nd, [[0]]), (scatter_elements, [0])):
         name = OPS["ScatterND" if function is scatter_nd else "ScatterElements"].name
         assert problem(function, [1.0], indices, [1.0], reduction="mean") == (
-            f"{name}: reduction is 'mean'; expected 'none', 'add', 'mul', 'max' or 'min'"
+            f"{name}: reduction is 'mean'; expected 'none', 'add', 'mul', 'max' or 'min';"
+            f" the node {name}(reduction='mean') has it"
         )
         with pytest.raises(TypeError, match="include_self"):
             function([1.0], indices, [1.0], include_self=False)

@@ -9,7 +9,7 @@ import pytest
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort
 
 import mdf_scatter
-from mdf_scatter import ScatterND
+from mdf_scatter import ScatterND, TensorScatter, TFScatterND
 from mdf_scatter.errors import ModelError, OperatorError
 
 
@@ -103,6 +103,31 @@ def test_to_mdf_has_the_ports_parameters_and_function_of_a_node_file() -> None:
     (function,) = node.functions
     assert function.function == "ScatterND"
     assert [(port.id, port.value) for port in node.output_ports] == [("output", function.id)]
+
+
+def test_a_factor_that_was_set_later_is_checked_when_it_is_used() -> None:
+    node = ScatterND("s")
+    node.forward([1.0, 2.0], [[0]], [3.0])
+    node.lda_coeff = "x"
+    with pytest.raises(OperatorError) as caught:
+        node.backward([1.0, 1.0])
+    assert str(caught.value) == "ScatterND 's': lda_coeff is 'x'; expected a finite number"
+
+
+def test_a_setting_that_a_node_has_not() -> None:
+    with pytest.raises(OperatorError) as caught:
+        TFScatterND(reduction="add")
+    assert str(caught.value) == (
+        "tf::scatter_nd: there is no setting 'reduction';"
+        " expected 'training', 'lda_coeff' or 'specified_outputs_name'"
+    )
+    with pytest.raises(OperatorError) as caught:
+        TensorScatter(lda_coef=2.0)
+    assert str(caught.value) == (
+        "TensorScatter: there is no setting 'lda_coef';"
+        " expected 'axis', 'mode', 'training', 'lda_coeff' or 'specified_outputs_name';"
+        " did you mean 'lda_coeff'?"
+    )
 
 
 def test_add_to_draws_edges_keeps_constants_and_leaves_graph_inputs() -> None:

@@ -126,6 +126,31 @@ def test_an_unknown_engine_and_a_wrong_count_of_steps() -> None:
 
 
 @pytest.mark.parametrize("engine", ["onnx", "mdf"])
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), "0.1", True, [0.1]])
+def test_a_step_of_time_is_a_finite_number(engine: str, step: object) -> None:
+    with pytest.raises(InputError) as caught:
+        run(scatter_model(), GIVEN, engine=engine, time_increment=step)  # type: ignore[arg-type]
+    assert str(caught.value) == f"time_increment is {step!r}; expected a finite number of seconds"
+
+
+def test_inputs_are_a_mapping() -> None:
+    for given in ([1], [], np.ones(2)):
+        with pytest.raises(InputError) as caught:
+            run(scatter_model(), given)  # type: ignore[arg-type]
+        assert str(caught.value) == (
+            f"graph 'g': inputs is of type {type(given).__name__}; expected a mapping of names to arrays;"
+            " its inputs are 'data', 'indices' or 'updates'"
+        )
+
+
+def test_a_runner_says_what_it_runs() -> None:
+    runner = Runner(scatter_model())
+    assert repr(runner) == "<Runner of model 'm', engine 'auto'>"
+    runner(GIVEN)
+    assert repr(runner) == "<Runner of model 'm', engine 'onnx'>"
+
+
+@pytest.mark.parametrize("engine", ["onnx", "mdf"])
 def test_an_operators_error_names_the_node(engine: str) -> None:
     with pytest.raises(OperatorError) as caught:
         run(scatter_model(), GIVEN | {"indices": [[0], [8], [0]]}, engine=engine)  # type: ignore[arg-type]
@@ -220,7 +245,9 @@ def test_time_derivatives_start_from_their_initial_value() -> None:
     node.output_ports.append(OutputPort(id="v_out", value="v"))
     model = Model(id="m", graphs=[chain(node)])
     assert run(model)["v_out"] == 1
-    assert run(model, steps=3, time_increment=0.5)["v_out"] == 0.25
+    for engine in ("onnx", "mdf"):
+        assert run(model, steps=3, time_increment=0.5, engine=engine)["v_out"] == 0.25  # type: ignore[arg-type]
+        assert run(model, steps=2, time_increment=-1, engine=engine)["v_out"] == 2  # type: ignore[arg-type]
 
 
 def test_untyped_inputs_are_of_the_dtype_given() -> None:

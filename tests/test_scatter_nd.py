@@ -507,14 +507,18 @@ def test_every_run_gives_the_same_bits(reduction):
         (
             ["a", "b"],
             [2],
-            "updates has dtype int64 and data has string; expected the same dtype:"
-            " cast one of them first, with astype",
+            "updates has dtype int64 and data has string; expected the same dtype",
         ),
         (
             [1.0, 2.0],
             ["a"],
-            "updates has dtype string and data has float64; expected the same dtype:"
-            " cast one of them first, with astype",
+            "updates has dtype string and data has float64; expected the same dtype",
+        ),
+        (
+            np.zeros(2, np.float32),
+            [1.0],
+            "updates has dtype float64 and data has float32; expected the same dtype:"
+            " give numpy.asarray(updates, 'float32')",
         ),
     ],
 )

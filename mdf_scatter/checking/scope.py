@@ -19,6 +19,11 @@ Call: TypeAlias = Function | Parameter
 Feeding: TypeAlias = Mapping[tuple[str, str], list[Edge]]
 """The edges that feed each port, as `wiring.incoming` gives them."""
 
+_CONSTANT = "onnx::Constant"
+
+# Floats and texts in a file have not the dtype that the function gives them.
+_EXACT = ("value", "value_int", "value_ints")
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -64,17 +69,28 @@ class Scope:
     def constant(self, value: Any) -> Any:
         """Return the number, text, list or array that an argument always is; None where that is open.
 
-        The name of a parameter stands for what the parameter holds, a text for the literal it quotes.
+        The name of a parameter stands for what the parameter holds, that of an `onnx::Constant` for what
+        it gives, a text for the literal it quotes.
         """
         seen: set[str] = set()
-        while isinstance(value, str) and value in self.parameters and value not in self.ports:
-            parameter = self.parameters[value]
-            value = None if is_computed(parameter) or value in seen else parameter.value
-            seen.add(parameter.id)
+        while isinstance(value, str) and value in self.names and value not in self.ports:
+            name = value
+            value = None if name in seen else self._held(name)
+            seen.add(name)
         if isinstance(value, str):
             read = expressions.literal(value)
             return read if read is not None else None if value in self.names else value
         return value
+
+    def _held(self, name: str) -> Any:
+        """Return what a parameter or a constant's function always is, or the name of what it is; or None."""
+        if name in self.parameters:
+            parameter = self.parameters[name]
+            return None if is_computed(parameter) else parameter.value
+        function = self.functions[name]
+        if function.function != _CONSTANT:
+            return None
+        return next((held for kind in _EXACT if (held := self.argument(function, kind)) is not None), None)
 
     def argument(self, call: Call, name: str) -> Any:
         """Return what is given for an argument: the node's own name where a call leaves it out; or None."""

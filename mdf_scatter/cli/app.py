@@ -99,6 +99,7 @@ def require_writable(path: Path | None, suffixes: Collection[str]) -> None:
         FormatError: Its suffix is none of those, or its folder is not there, or it is a folder itself.
     """
     from mdf_scatter.errors import FormatError, listed
+    from mdf_scatter.formats import no_folder
 
     if path is None:
         return
@@ -106,7 +107,7 @@ def require_writable(path: Path | None, suffixes: Collection[str]) -> None:
         what = f"the suffix is {path.suffix!r}" if path.suffix else "there is no suffix"
         raise FormatError(f"{path}: {what}; expected {listed(suffixes)}")
     if not path.parent.is_dir():
-        raise FormatError(f"{path}: there is no folder {str(path.parent)!r}; make it first")
+        raise FormatError(f"{path}: {no_folder(path)}")
     if path.is_dir():
         raise FormatError(f"{path}: is a directory; expected a file to write")
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Literal
 
 from modeci_mdf.mdf import Model
@@ -23,6 +22,7 @@ from mdf_scatter.drawing.results import placed
 from mdf_scatter.drawing.scene import Content
 from mdf_scatter.drawing.style import THEMES, require_theme
 from mdf_scatter.errors import FormatError, ModelError, listed
+from mdf_scatter.formats import as_path, why_not
 from mdf_scatter.wiring import require_model
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv")
@@ -80,20 +80,23 @@ class Diagram:
         What other formats and fonts there are, Graphviz makes of a `.dot`: `dot -Tpdf:cairo d.dot`.
 
         Raises:
-            FormatError: The suffix is another one.
+            FormatError: The suffix is another one, or the file cannot be written.
             RenderError: The command `graphviz-pure` is not installed, or takes too long.
         """
-        target = Path(path)
+        target = as_path(path)
         suffix = target.suffix.lower()
         if suffix not in SUFFIXES:
             raise FormatError(
                 f"diagram {str(path)!r}: the suffix is {target.suffix!r}; expected {listed(SUFFIXES)}"
             )
         if suffix in (".png", ".pdf"):
-            target.write_bytes(self.png if suffix == ".png" else self.pdf)
+            data = self.png if suffix == ".png" else self.pdf
         else:
-            text = self.svg if suffix == ".svg" else self.dot
-            target.write_text(text, encoding="utf-8", newline="\n")
+            data = (self.svg if suffix == ".svg" else self.dot).encode()
+        try:
+            target.write_bytes(data)
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be written: {why_not(error, target)}") from error
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {

@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         FormatError: The file is missing, is not what its name says, or holds what it may not hold; a
             picture holds no model, or was changed after it was saved.
     """
-    path = _as_path(path)
+    path = as_path(path)
     suffix = _known_suffix(path)
     try:
         data = _bytes_of(path, MAX_FILE if suffix in _PICTURES else _MAX_BYTES)
@@ -65,7 +65,7 @@ def extract(path: str | os.PathLike[str], *, accept_changed: bool = False) -> Mo
     Raises:
         FormatError: The file is missing, is no such picture, holds no model, or was changed.
     """
-    path = _as_path(path)
+    path = as_path(path)
     if path.suffix.lower() not in _PICTURES:
         raise FormatError(f"{path}: is not a picture that holds a model; expected {listed(_PICTURES)}")
     from mdf_scatter.formats import picture
@@ -98,7 +98,7 @@ def save(
         ModelError: The model has no graph that could be drawn.
         RenderError: The diagram cannot be rendered.
     """
-    path = _as_path(path)
+    path = as_path(path)
     suffix = _known_suffix(path)
     try:
         if suffix in _MDF:
@@ -123,11 +123,21 @@ def save(
 def why_not(error: OSError, path: Path) -> str:
     """Say why a file cannot be written, so that one knows what to do."""
     if isinstance(error, FileNotFoundError):
-        return f"there is no folder {str(path.parent)!r}; make it first"
+        return no_folder(path)
     return error.strerror or str(error)
 
 
-def _as_path(path: str | os.PathLike[str]) -> Path:
+def no_folder(path: Path) -> str:
+    """Say that the folder of a file is not there."""
+    return f"there is no folder {str(path.parent)!r}; make it first"
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file.
+
+    Raises:
+        FormatError: It is neither a text nor a path.
+    """
     if not isinstance(path, (str, os.PathLike)):
         raise FormatError(f"the path is of type {type(path).__name__}; expected a str or os.PathLike")
     return Path(path)

@@ -19,6 +19,7 @@ from mdf_scatter.lower.evaluation import Key
 from mdf_scatter.lower.graphs import TypeOf
 from mdf_scatter.lower.opsets import move_to_opset, needed_opset, with_int64_indices
 from mdf_scatter.lower.protos import model_proto
+from mdf_scatter.names import Names
 from mdf_scatter.signatures import schema_of
 
 
@@ -44,6 +45,7 @@ def prepared(model: Model, held: list[Key], types: TypeOf | None = None) -> ir.M
     _make_dense(proto.graph)
     if proto.functions:
         _say_defaults(proto)
+        _copy_returned_inputs(proto)
         proto = onnx.inliner.inline_local_functions(proto)
     name = str(model.id)
     return typed(_written_out(proto, name), name)
@@ -69,6 +71,17 @@ def _say_defaults(proto: onnx.ModelProto) -> None:
             said = {attribute.name for attribute in node.attribute}
             left = defaults.get((node.domain, node.op_type, node.overload), ())
             node.attribute.extend(attribute for attribute in left if attribute.name not in said)
+
+
+def _copy_returned_inputs(proto: onnx.ModelProto) -> None:
+    """Give functions that return an input a copy of it, as the inliner forgets who reads such an output."""
+    for function in proto.functions:
+        names = Names([*function.input, *(name for node in function.node for name in node.output)])
+        for position, name in enumerate(function.output):
+            if name in function.input:
+                copied = names.take(f"{name}.returned")
+                function.node.append(onnx.helper.make_node("Identity", [name], [copied]))
+                function.output[position] = copied
 
 
 def _written_out(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from numbers import Integral
 
 import onnx
 import onnx_ir as ir
@@ -16,6 +17,8 @@ from mdf_scatter.errors import UnsupportedError
 from mdf_scatter.lower.evaluation import Evaluation, Key
 from mdf_scatter.lower.graphs import TypeOf, lower_graph
 from mdf_scatter.lower.opsets import (
+    FIRST_OPSET,
+    LAST_OPSET,
     lowest_opset,
     move_to_opset,
     needed_opset,
@@ -26,6 +29,7 @@ from mdf_scatter.lower.opsets import (
 from mdf_scatter.lower.protos import model_proto, note
 from mdf_scatter.lower.scoping import Graphs
 from mdf_scatter.lower.steps import explicit
+from mdf_scatter.ops.settings import described
 from mdf_scatter.wiring import onnx_metadata, sole_graph
 
 _INSIDE_A_BODY = re.compile(
@@ -123,9 +127,14 @@ def to_onnx(model: Model, *, opset: int | None = None) -> onnx.ModelProto:
         A model that passes onnx's full check.
 
     Raises:
-        UnsupportedError: Something has no form in ONNX, or none in this opset; the message names it.
+        UnsupportedError: Something has no form in ONNX, or none in this opset, or there is no such opset;
+            the message names it.
         ModelError: `check` finds an error in the model.
     """
+    if opset is not None and (not isinstance(opset, Integral) or isinstance(opset, bool)):
+        raise UnsupportedError(
+            f"opset is {described(opset)}; expected a whole number, {FIRST_OPSET}..{LAST_OPSET}"
+        )
     refuse(model)
     lowered = lower(model)
     with_int64_indices(lowered)

@@ -262,7 +262,7 @@ def _obstacle(use: _Use, start: int, opset: int) -> str | None:
     if use.domain != "":
         return None
     if not onnx.defs.has(use.op_type, max_inclusive_version=opset):
-        return f"{use.op_type} is not in opset {opset}"
+        return f"{use.op_type} needs opset {_first_opset(use.op_type)} or newer"
     schema = onnx.defs.get_schema(use.op_type, max_inclusive_version=opset)
     if schema.since_version != onnx.defs.get_schema(use.op_type, max_inclusive_version=start).since_version:
         if use.op_type not in _SAME_MEANING:
@@ -274,6 +274,13 @@ def _obstacle(use: _Use, start: int, opset: int) -> str | None:
         if found not in formal:
             return f"{use.op_type} does not take {found} in opset {opset}"
     return None
+
+
+def _first_opset(op_type: str) -> int:
+    schemas = onnx.defs.get_all_schemas_with_history()
+    return min(
+        int(schema.since_version) for schema in schemas if (schema.domain, schema.name) == ("", op_type)
+    )
 
 
 def _formal_types(

@@ -100,9 +100,17 @@ def read_like(op: str, name: str, value: Any, like: str, other: Array) -> Array:
         raise OperatorError(
             op,
             f"{name} has dtype {type_name(array.dtype)} and {like} has {type_name(other.dtype)};"
-            " expected the same dtype: cast one of them first, with astype",
+            f" expected the same dtype{_how_to_cast(name, value, array, other)}",
         )
     return array
+
+
+def _how_to_cast(name: str, value: Any, array: Array, other: Array) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ": cast one of them first, with astype"
+    if is_string(array.dtype) or is_string(other.dtype):
+        return ""
+    return f": give numpy.asarray({name}, {name_of(other.dtype)!r})"
 
 
 def check_choice(op: str, name: str, value: Any, choices: Sequence[str]) -> None:
@@ -131,6 +139,9 @@ _cached_name = cache(type_name)  # NumPy makes the name anew each time, which ta
 
 def check_reduction(op: str, reduction: Any, data: Array, choices: Sequence[str] = REDUCTIONS) -> None:
     """Check that `reduction` is one there is, and one that the dtype of `data` has."""
+    if isinstance(reduction, str) and reduction in WIDE_REDUCTIONS and reduction not in choices:
+        node = f"the node {op}(reduction={reduction!r}) has it"
+        raise OperatorError(op, f"reduction is {reduction!r}; expected {listed(choices)}; {node}")
     check_choice(op, "reduction", reduction, choices)
     own = _type_name(data)
     if own not in NARROW:

@@ -87,6 +87,16 @@ def is_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_, int, np.integer)) and value in (0, 1)
 
 
+def is_finite_number(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a real number that a float holds, and neither infinite nor NaN."""
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that is larger than any float
+        return False
+
+
 def check_training(op: str, value: Any) -> None:
     """Check that a node's `training` is true or false."""
     if not is_flag(value):
@@ -95,12 +105,7 @@ def check_training(op: str, value: Any) -> None:
 
 def check_lda_coeff(op: str, value: Any) -> None:
     """Check that a node's `lda_coeff` is a finite number."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    try:
-        is_finite = is_number and math.isfinite(value)
-    except OverflowError:  # an integer that is larger than any float
-        is_finite = False
-    if not is_finite:
+    if not is_finite_number(value):
         raise OperatorError(op, f"lda_coeff is {described(value)}; expected a finite number")
 
 

@@ -135,7 +135,8 @@ def _check_call(op: Op, count: int, attributes: dict[str, Any]) -> None:
     if not len(op.inputs) - len(op.optional) <= count <= len(op.inputs):
         optional = f"; {listed(op.optional)} may be left out" if op.optional else ""
         raise OperatorError(
-            op.name, f"{count} inputs are given; expected {', '.join(op.inputs)}, in this order{optional}"
+            op.name,
+            f"{count} inputs are given after grad; expected {', '.join(op.inputs)}, in this order{optional}",
         )
     for name in attributes:
         if name not in op.attributes:
