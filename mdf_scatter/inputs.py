@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,16 @@ from mdf_scatter.wiring import GraphInput, declared_shape, graph_inputs, is_requ
 def checked_inputs(graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given inputs as arrays, under the names of the graph's inputs; see `Inputs.checked`."""
     return Inputs(graph).checked(given)
+
+
+def check_steps(steps: object) -> None:
+    """Check how many steps a caller asks for.
+
+    Raises:
+        InputError: They are no whole number from 1 on.
+    """
+    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
+        raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
 
 
 class Inputs:

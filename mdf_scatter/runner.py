@@ -19,7 +19,7 @@ from mdf_scatter.errors import (
     listed,
 )
 from mdf_scatter.expressions import ExpressionError
-from mdf_scatter.inputs import Inputs, leaves_open, types_of
+from mdf_scatter.inputs import Inputs, check_steps, leaves_open, types_of
 from mdf_scatter.lower import lower_evaluation
 from mdf_scatter.lower.builder import WEAK
 from mdf_scatter.lower.evaluation import Evaluation, Kept, Key
@@ -112,8 +112,7 @@ class Runner:
         time_increment: float | None = None,
     ) -> Arrays:
         """Evaluate the graph; see `run` for arguments, result and errors."""
-        if not isinstance(steps, int) or steps < 1:
-            raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
+        check_steps(steps)
         if time_increment is not None and not is_finite_number(time_increment):
             raise InputError(
                 f"time_increment is {described(time_increment)}; expected a finite number of seconds"

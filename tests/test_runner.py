@@ -120,9 +120,11 @@ def test_an_unknown_engine_and_a_wrong_count_of_steps() -> None:
     with pytest.raises(InputError) as caught:
         run(scatter_model(), GIVEN, engine="torch")  # type: ignore[arg-type]
     assert str(caught.value) == "engine is 'torch'; expected 'auto', 'onnx' or 'mdf'"
-    with pytest.raises(InputError) as caught:
-        run(scatter_model(), GIVEN, steps=0)
-    assert str(caught.value) == "steps is 0; expected a whole number from 1 on"
+    for steps in (0, True, 2.0):
+        with pytest.raises(InputError) as caught:
+            run(scatter_model(), GIVEN, steps=steps)  # type: ignore[arg-type]
+        assert str(caught.value) == f"steps is {steps}; expected a whole number from 1 on"
+    assert run(scatter_model(), GIVEN, steps=np.int64(2)).keys() == run(scatter_model(), GIVEN).keys()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("engine", ["onnx", "mdf"])

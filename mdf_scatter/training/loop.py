@@ -17,7 +17,7 @@ from mdf_scatter.errors import EvaluationError, InputError, listed
 from mdf_scatter.gradient.model import GradientGraph, gradient_graph
 from mdf_scatter.gradient.parameters import Places, is_trained, parameters_of
 from mdf_scatter.gradient.table import Stop
-from mdf_scatter.inputs import checked_inputs, leaves_open, types_of
+from mdf_scatter.inputs import check_steps, checked_inputs, leaves_open, types_of
 from mdf_scatter.plan import Plan
 from mdf_scatter.progress import stepping
 from mdf_scatter.training.objective import check_classes, objective
@@ -89,8 +89,7 @@ def fit(
         UnsupportedError: See `grad`.
         EvaluationError: The loss, or a parameter, is not finite after a step.
     """
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise InputError(f"steps is {steps!r}; expected a whole number from 1 on")
+    check_steps(steps)
     refuse(model, trust=False)
     batches = _batches(data)
     places = parameters_of(model)
