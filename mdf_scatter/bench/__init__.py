@@ -88,8 +88,10 @@ def measure(workloads: Iterable[AnyWorkload] = WORKLOADS, *, rounds: int = 7) ->
         wrong = _wrong(contest)
         repeats = {whose: _repeats(call) for whose, call in contest.calls.items()}
         times: dict[str, list[float]] = {whose: [] for whose in contest.calls}
+        calls = list(contest.calls.items())
         for _ in range(rounds):
-            for whose, call in contest.calls.items():
+            calls.reverse()  # so that none always comes after the same one, whose threads may still spin
+            for whose, call in calls:
                 time.sleep(PAUSE)
                 times[whose].append(_time(call, repeats[whose]) / contest.evaluations)
         seconds = {whose: statistics.median(values) for whose, values in times.items()}
@@ -126,7 +128,7 @@ def table(rows: Iterable[Row]) -> str:
 
 def machine() -> str:
     """Return what the numbers depend on: processor, cores, versions."""
-    names = ("numpy", "numba", "onnxruntime", "torch", "jax", "tensorflow")
+    names = ("numpy", "numba", "onnxruntime", "torch", "jax", "tensorflow", "tensorflow-cpu")
     found = [f"{name} {_version(name)}" for name in names if _version(name)]
     python = f"Python {'.'.join(map(str, sys.version_info[:3]))}"
     return f"{_processor()}, {os.cpu_count()} cores; {python}, {', '.join(found)}"
