@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "Rand
                     "RandomUniform", "RandomUniformLike"})  # fmt: skip
 """Operators of ONNX whose results differ from run to run."""
 
+LARGEST = 1 << 20
+"""Bytes of a constant, and of what comes of some, up to which that is kept and not computed in every run."""
+
 _NUMBERS = {
     "value_int": np.int64,
     "value_ints": np.int64,
@@ -26,21 +29,28 @@ _NUMBERS = {
 }
 
 
-def fixed(graph: ir.Graph, constants: Collection[str]) -> tuple[dict[str, Array], list[ir.Node]]:
-    """Return what is told by the graph itself, by name, and the nodes that compute from that alone, in order.
+def is_small(value: Any) -> bool:
+    """Tell whether a value is an array of few enough elements to compute with before anybody asks."""
+    return isinstance(value, np.ndarray) and value.nbytes <= LARGEST
+
+
+def fixed(graph: ir.Graph, constants: Mapping[str, Any]) -> tuple[dict[str, Array], list[ir.Node]]:
+    """Return what the graph itself tells, by name, and the nodes that compute from what is small of it.
 
     Args:
         graph: The graph, sorted.
-        constants: Names of its values that are there before it runs; those of its inputs may be others.
+        constants: Its values that are there before it runs, by name; those of its inputs may be others.
     """
     inputs = {str(value.name) for value in graph.inputs}
-    known = set(constants) - inputs
+    known = {name for name, value in constants.items() if is_small(value)} - inputs
     told: dict[str, Array] = {}
     nodes: list[ir.Node] = []
     for node in graph:
         array = _told(node)
         if array is not None:
             told[str(node.outputs[0].name)] = array
+            if not is_small(array):
+                continue
         elif _repeats(node) and all(str(value.name) in known for value in node.inputs if value is not None):
             nodes.append(node)
         else:

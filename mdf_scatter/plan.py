@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from mdf_scatter.attributes import sparse_array
 from mdf_scatter.buffers import Step, Values, endings, in_order
 from mdf_scatter.collector import collector_paused
 from mdf_scatter.errors import MdfScatterError
-from mdf_scatter.fixed import fixed
+from mdf_scatter.fixed import fixed, is_small
 from mdf_scatter.lower.functions import NODE
 from mdf_scatter.lower.protos import noted
 from mdf_scatter.ops import OPS
@@ -27,9 +26,6 @@ from mdf_scatter.tensors import array_of
 
 Arrays = dict[str, Any]
 """Values by name: arrays, and lists, dicts or None for what is no tensor."""
-
-LARGEST = 1 << 20
-"""Bytes of a constant, and of what comes of some, up to which that is kept and not computed in every run."""
 
 _START = -1
 """The stage of what is there from the start; as one of ours, it makes no cut."""
@@ -58,8 +54,7 @@ class Plan:
         }
         for tensor in noted(graph, "sparse_initializer") or ():
             self._constants[tensor.values.name] = sparse_array(tensor)
-        small = [name for name, value in self._constants.items() if _is_small(value)]
-        told, early = fixed(graph, small)
+        told, early = fixed(graph, self._constants)
         self._constants |= told
         self._constants |= _computed(model, self._constants, early)
         nodes = _left(graph, self._constants, early)
@@ -140,11 +135,7 @@ def _computed(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> A
             step.run(values)
     except MdfScatterError:
         return {}  # what is wrong is told when the graph runs, if it comes so far
-    return {name: values[name] for name in names if _is_small(values.get(name))}
-
-
-def _is_small(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.nbytes <= LARGEST
+    return {name: values[name] for name in names if is_small(values.get(name))}
 
 
 def _left(graph: ir.Graph, constants: Arrays, early: Collection[ir.Node]) -> list[ir.Node]:

@@ -10,7 +10,7 @@ import pytest
 from models import FLOAT, INT64, onnx_model
 from onnx import TensorProto, helper
 
-from mdf_scatter import Runner, from_onnx, plan
+from mdf_scatter import Runner, from_onnx
 from mdf_scatter.errors import EvaluationError
 
 BOOL = TensorProto.BOOL
@@ -57,7 +57,7 @@ def test_what_comes_of_a_known_shape_is_computed_before(size: Any, left: list[st
 
 
 def test_what_is_large_is_computed_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "LARGEST", 8)
+    monkeypatch.setattr("mdf_scatter.fixed.LARGEST", 8)
     runner = Runner(from_onnx(row_model(4)))
     assert runner({"x": np.zeros((4, 3), np.float32)})["y"].sum() == 3
     assert steps(runner) == ["Segment", "Operator"]
