@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import fsum
 from typing import Literal
 
 from mdf_scatter.drawing.blocks import SOURCES, Block, Kind, Terminal
@@ -82,7 +83,7 @@ def patch(width: int, height: int, colour: str, *, port: str = "", align: str = 
 
 def box_width(block: Block) -> int:
     """Estimate the width of the text in a box at the graph's edge, in points."""
-    name = _KIND_WIDTH + TEXT_SIZE * sum(_letter_width(letter) for letter in short_name(block.name))
+    name = _KIND_WIDTH + TEXT_SIZE * fsum(_letter_width(letter) for letter in short_name(block.name))
     value = 0.6 * SMALL_SIZE * len(short_code(block.text, VALUE_CHARACTERS)) if block.text else 0
     if block.is_default:
         value += _DEFAULT_WIDTH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import fsum
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -62,7 +63,8 @@ def array_text(array: npt.NDArray[Any]) -> str:
 
 def width(text: str, size: float, *, code: bool = False, bold: bool = False) -> float:
     """Return at least the width of a text in Arial or Courier New, or in what stands in for them."""
-    ems = sum(_ems(character, code) for character in text)
+    # Since Python 3.12 `sum` rounds otherwise than before, and a picture is to be the same everywhere.
+    ems = fsum(_ems(character, code) for character in text)
     return size * ems * (1.1 if bold and not code else 1)
 
 
