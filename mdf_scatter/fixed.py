@@ -51,7 +51,11 @@ def fixed(graph: ir.Graph, constants: Mapping[str, Any]) -> tuple[dict[str, Arra
             told[str(node.outputs[0].name)] = array
             if not is_small(array):
                 continue
-        elif _repeats(node) and all(str(value.name) in known for value in node.inputs if value is not None):
+        elif (
+            node.op_type != "Constant"
+            and repeats(node)
+            and all(str(value.name) in known for value in node.inputs if value is not None)
+        ):
             nodes.append(node)
         else:
             continue
@@ -108,9 +112,9 @@ def _constant(node: ir.Node) -> Array | None:
     return array_of(attribute.as_tensor()) if name == "value" else None
 
 
-def _repeats(node: ir.Node) -> bool:
+def repeats(node: ir.Node) -> bool:
     """Tell whether a node gives the same for the same inputs, and reads nothing else."""
-    if node.domain != "" or node.op_type in RANDOM or node.op_type == "Constant":
+    if node.domain != "" or node.op_type in RANDOM:
         return False
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     return all(not part.is_ref() and part.type not in graphs for part in node.attributes.values())

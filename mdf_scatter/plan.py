@@ -6,7 +6,8 @@ there; our operators therefore never reach it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
@@ -26,6 +27,9 @@ from mdf_scatter.tensors import array_of
 
 Arrays = dict[str, Any]
 """Values by name: arrays, and lists, dicts or None for what is no tensor."""
+
+Cut = Callable[[Sequence[ir.Node]], list[Step]]
+"""Cuts nodes of a graph into steps."""
 
 _START = -1
 """The stage of what is there from the start; as one of ours, it makes no cut."""
@@ -56,9 +60,11 @@ class Plan:
             self._constants[tensor.values.name] = sparse_array(tensor)
         told, early = fixed(graph, self._constants)
         self._constants |= told
-        self._constants |= _computed(model, self._constants, early)
+        # It sees what the constants gain.
+        cut = partial(_steps, model, Stretches(model, self._constants), holds_family(model))
+        self._constants |= _computed(cut, self._constants, early)
         nodes = _left(graph, self._constants, early)
-        steps = with_lookups(_steps(model, self._constants, nodes), self.outputs)
+        steps = with_lookups(cut(nodes), self.outputs)
         self._roots = _roots(steps)
         self._steps = in_order(steps, self._roots)
         self._endings = endings(self._steps, self._roots, self.outputs)
@@ -124,14 +130,14 @@ def _roots(steps: Sequence[Step]) -> dict[str, str]:
     return roots
 
 
-def _computed(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> Arrays:
+def _computed(cut: Cut, constants: Arrays, nodes: Sequence[ir.Node]) -> Arrays:
     """Return what nodes compute from constants alone, by name, where it is not large."""
     if not nodes:
         return {}
     names = [str(value.name) for node in nodes for value in node.outputs]
     values = Values(constants)
     try:
-        for step in in_order(_steps(model, constants, nodes), {}):
+        for step in in_order(cut(nodes), {}):
             step.run(values)
     except MdfScatterError:
         return {}  # what is wrong is told when the graph runs, if it comes so far
@@ -158,7 +164,9 @@ def _left(graph: ir.Graph, constants: Arrays, early: Collection[ir.Node]) -> lis
     return left[::-1]
 
 
-def _steps(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> list[Step]:
+def _steps(
+    model: ir.Model, stretches: Stretches, inside: Container[ir.Node], nodes: Sequence[ir.Node]
+) -> list[Step]:
     """Cut nodes of the graph where our operators stand.
 
     Nodes get a stage: even ones are for onnxruntime, odd ones, from -1 on, for us. A node's stage is the
@@ -170,8 +178,6 @@ def _steps(model: ir.Model, constants: Arrays, nodes: Sequence[ir.Node]) -> list
     stage: dict[str, int] = {}
     others: dict[int, list[ir.Node]] = {}
     ours: dict[int, list[ir.Node]] = {}
-    inside = holds_family(model)
-    stretches = Stretches(model, constants)
     for node in nodes:
         earliest = max((stage.get(name, _START) for name in stretches.reads(node)), default=_START)
         names_ours = _is_of(model, node, ("Identity",)) and earliest % 2 == 1

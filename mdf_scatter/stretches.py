@@ -133,10 +133,9 @@ def _differs(node: ir.Node) -> bool:
 
 def _gives_twice(node: ir.Node) -> bool:
     """Tell whether a branch in a node gives one value twice, which onnxruntime writes to one result only."""
-    graphs = list(_graphs(node))
-    if node.op_type == "If" and any(len(set(graph.outputs)) < len(graph.outputs) for graph in graphs):
-        return True
-    return any(_gives_twice(inner) for graph in graphs for inner in graph)
+    choices = [inner for inner in (node, *_inside(node)) if inner.op_type == "If"]
+    branches = [graph for choice in choices for graph in _graphs(choice)]
+    return any(len(set(graph.outputs)) < len(graph.outputs) for graph in branches)
 
 
 def _may_turn_vector(nodes: Iterable[ir.Node]) -> bool:
@@ -184,7 +183,7 @@ def holds_family(model: ir.Model) -> set[ir.Node]:
     found = set()
     for node in model.graph:
         if (node.domain, node.op_type) in holding or any(
-            _is_family(inner, bodies, holding) for graph in _graphs(node) for inner in graph.all_nodes()
+            _is_family(inner, bodies, holding) for inner in _inside(node)
         ):
             found.add(node)
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mdf_scatter.fixed import RANDOM
 from mdf_scatter.gradient.copies import write_again
 from mdf_scatter.gradient.pruning import needed
 from mdf_scatter.gradient.reverse import (
@@ -24,8 +25,7 @@ from mdf_scatter.gradient.reverse import (
 from mdf_scatter.gradient.table import Call, node_name
 from mdf_scatter.stretches import values_read
 
-_DRAWING = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-                      "RandomUniformLike"})  # fmt: skip
+_DRAWING = RANDOM - {"Dropout"}
 _TRAINING_MODE = 2
 """Position of the input of Dropout with which it draws."""
 

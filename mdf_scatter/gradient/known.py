@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from mdf_scatter.fixed import RANDOM, shape_told
+from mdf_scatter.fixed import repeats, shape_told
 from mdf_scatter.lower.protos import node_proto, value_proto
 from mdf_scatter.tensors import array_of
 
@@ -40,12 +40,10 @@ def _found(value: ir.Value, opset: int) -> Array | None:
     if value.const_value is not None:
         return array_of(value.const_value) if value.const_value.size <= _LARGEST else None
     node = value.producer()
-    if node is None or node.domain != "" or node.op_type in RANDOM:
+    if node is None or not repeats(node):
         return None
     if node.op_type in ("Shape", "Size"):
         return shape_told(node)
-    if any(isinstance(part, ir.Attr) and _holds_graph(part) for part in node.attributes.values()):
-        return None
     return _evaluated(node, value, opset)
 
 
@@ -76,7 +74,3 @@ def _evaluated(node: ir.Node, value: ir.Value, opset: int) -> Array | None:
     except Exception:  # the evaluator raises what it pleases; what it cannot do is not known
         return None
     return array if array.size <= _LARGEST else None
-
-
-def _holds_graph(attribute: ir.Attr) -> bool:
-    return attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
